@@ -47,7 +47,9 @@ struct entry {
 	uint32_t nlink;
 	uint32_t flags;	 /* inode flags as FS_IOC_GETFLAGS gives them */
 	uint32_t xattrs; /* number of a set in the tree, 0: none */
-	/* Directory (walked): first child's slot and number of children.
+	/* Directory: count is its number of children; first is the first
+	 * child's slot in a walked tree, in a loaded one the slot after its
+	 * last descendant (tree_first_child and tree_next_sibling know).
 	 * Regular: first run and number of runs. Symlink: number of its
 	 * target, 0. */
 	uint32_t first, count;
@@ -76,9 +78,14 @@ uint32_t tree_count(const struct tree *t);
 struct entry *tree_at(const struct tree *t, uint32_t slot);
 uint32_t tree_order(const struct tree *t, uint32_t rank);
 
-/* Takes n consecutive slots (zeroed), from any thread. */
+/* Takes n consecutive slots (zeroed, name NULL), from any thread. A new tree
+ * is empty: the first call takes the root's slot 0. */
 int tree_alloc(struct tree *t, uint32_t n, uint32_t *first,
 	       struct sc_err *err);
+/* n slots from first on, the last of one tree_alloc, are not needed after
+ * all. tree_seal closes the gap: until then slots are not final. */
+int tree_give_back(struct tree *t, uint32_t first, uint32_t n,
+		   struct sc_err *err);
 /* Copies name (len bytes, no NUL) into the names; returns a NUL-terminated
  * copy that lives as long as the tree, or NULL. From any thread; arena: one
  * per thread, zero-initialised, the memory belongs to the tree. */
@@ -90,6 +97,13 @@ const char *tree_name(struct tree *t, struct tree_arena *a, const char *name,
 		      size_t len);
 /* After the last tree_alloc of a walk: computes the canonical order. */
 int tree_seal(struct tree *t, struct sc_err *err);
+/* The same for a tree whose slots are in canonical order already: fills first
+ * and count of directories from the entries' parents. */
+int tree_seal_preorder(struct tree *t, struct sc_err *err);
+
+/* Slots of a sealed tree, of either kind; TREE_NONE when there is none. */
+uint32_t tree_first_child(const struct tree *t, uint32_t slot);
+uint32_t tree_next_sibling(const struct tree *t, uint32_t slot);
 
 /* The path from the root, "" for the root, appended to out (cleared first).
  * No leading "./" or "/". */
