@@ -18,6 +18,7 @@ struct screen {
 	struct buf raw;
 	uint64_t ns;
 	unsigned cols, rows;
+	bool tty;   /* plays what is written */
 	bool stuck; /* takes nothing that may be dropped */
 	bool gone;
 	char cell[SCREEN_ROWS][SCREEN_COLS];
@@ -83,7 +84,8 @@ static inline int screen_write(void *arg, const char *p, size_t n, bool drop)
 	if (drop && s->stuck)
 		return 0;
 	buf_put(&s->raw, p, n);
-	screen_play(s, p, n);
+	if (s->tty)
+		screen_play(s, p, n);
 	return 1;
 }
 
@@ -104,6 +106,7 @@ static inline uint64_t screen_now(void *arg)
 
 static inline struct ui_term screen_term(struct screen *s, bool tty)
 {
+	s->tty = tty;
 	return (struct ui_term){
 		.write = screen_write,
 		.size = screen_size,
