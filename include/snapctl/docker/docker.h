@@ -3,7 +3,7 @@
  *
  * client.c   endpoint, TLS, /_ping negotiation, one request at a time per
  *            easy handle, the engine's own message in our errors
- * api.c      typed calls for containers, volumes, images
+ * api.c      typed calls; container.c, volume.c, image.c hold them
  * attach.c   the hijacked connection of a container's stdin and stdout
  * events.c   the engine's event stream, as something to poll
  *
@@ -31,12 +31,13 @@ struct docker;
 
 struct docker_info {
 	char *host;	   /* as used, "unix:///var/run/docker.sock" */
-	char *id;	   /* engine id from /info, "" if it has none */
-	char *name;	   /* host name of the engine */
+	char *id;	   /* engine id from /info; "podman:NAME:ROOT" there,
+			    * whose own id changes; "" if /info is refused */
+	char *name;	   /* host name of the engine, "" likewise */
 	char *version;	   /* "20.10.24" */
 	char *api;	   /* negotiated, "1.41" */
 	char *os, *arch;   /* "linux", "amd64" (Go names) */
-	char *root_dir;	   /* data root */
+	char *root_dir;	   /* data root, "" likewise */
 	bool podman;
 	bool local;	   /* reached through a unix socket */
 };
@@ -217,13 +218,17 @@ struct docker_attach;
 
 int docker_attach_open(struct docker *d, const char *id,
 		       struct docker_attach **out, struct sc_err *err);
+/* Nobody may be reading or writing any more. */
 void docker_attach_close(struct docker_attach *a);
+/* From any thread: reads and writes that wait, now or later, fail. */
+void docker_attach_abort(struct docker_attach *a);
 /* Up to n bytes of stdout; 0 at its end; -1. Interrupted by cancel. */
 ssize_t docker_attach_read(struct docker_attach *a, void *p, size_t n,
 			   struct sc_err *err);
 int docker_attach_write(struct docker_attach *a, const void *p, size_t n,
 			struct sc_err *err);
-/* What the container wrote to stderr so far; borrowed, "" if nothing. */
+/* What the reader saw of the container's stderr so far, without NULs;
+ * borrowed until the next call, "" if nothing. */
 const char *docker_attach_stderr(struct docker_attach *a);
 
 /* -- events.c ----------------------------------------------------------- */
@@ -238,7 +243,8 @@ struct docker_event {
 
 struct docker_events;
 
-/* Container events from now on (the subscription stands when this returns). */
+/* Container events from now on (the subscription stands when this returns).
+ * cancel interrupts docker_events_next, it does not end the stream. */
 int docker_events_open(struct docker *d, struct docker_events **out,
 		       struct sc_err *err);
 void docker_events_close(struct docker_events *e);
