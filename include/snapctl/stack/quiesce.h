@@ -23,6 +23,10 @@
 struct quiesce_options {
 	int stop_timeout;   /* seconds, -1: each container's own */
 	int health_timeout; /* seconds, -1: computed (DESIGN 7) */
+	/* Id of the run's own helper container, which holds the volumes and
+	 * is held against nobody. Borrowed; may be NULL when it mounts them
+	 * read-only (other read-only users are never held against it). */
+	const char *helper_id;
 	/* Told of each step, for progress: "stop", "stopped", "start",
 	 * "started", "healthy". May be NULL. Called from any thread. */
 	void (*step)(void *arg, const char *what, const char *container);
@@ -40,8 +44,10 @@ int quiesce_new(struct docker *d, struct stack *s,
 /* Only when nothing is stopped (any more). */
 void quiesce_free(struct quiesce *q);
 
-/* Opens the event stream, then stops. On -1 some may be stopped: call
- * quiesce_start. Sets what quiesce_clean reports: a container with a writable
+/* Looks at the containers again, opens the event stream, then stops. On -1
+ * some may be stopped: call quiesce_start. With --no-stop (stack->no_stop)
+ * nothing is stopped, watched or held against anybody. One re-created since
+ * stack_resolve is SC_EREFUSED, before any stop. Sets what quiesce_clean reports: a container with a writable
  * selected mount that ended by KILL (137, unless its StopSignal is KILL) or
  * by an oom event makes the stop not clean (a warning in notes). */
 int quiesce_stop(struct quiesce *q, struct sc_err *err);

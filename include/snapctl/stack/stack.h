@@ -2,9 +2,12 @@
 /* A stack: which containers and volumes, who depends on whom.
  *
  * stack.c    discovery by labels, near names, volumes and what is left out
+ * volumes.c  which volumes and bind mounts, and what is left out
  * compose.c  depends_on from compose files (libyaml), for Compose 1.x
- * order.c    the dependency graph, who is stopped, refusals (DESIGN 7)
+ * deps.c     who depends on whom: labels, files, namespaces, links
+ * order.c    who is stopped, in which order, refusals (DESIGN 7)
  * quiesce.c  stopping and starting again (quiesce.h)
+ * watch.c    the engine's events while a stack is held
  *
  * Everything is read before anything is stopped; nothing here changes the
  * engine but quiesce. */
@@ -40,6 +43,10 @@ struct stack_volume {
 	char *left_out; /* why it is not selected, "" if it is */
 	bool missing;	/* known by name (restore, down stack), not there */
 	bool tmpfs;	/* local driver, type=tmpfs: lives while mounted */
+	bool no_stop;	/* label io.snapctl.stop=false: nobody stops for it */
+	/* Where the repository lies inside it, relative to its root: to be
+	 * left out of the walk. "" if it does not. */
+	char *repo_below;
 };
 
 enum stack_condition { DEP_STARTED, DEP_HEALTHY, DEP_COMPLETED };
@@ -54,8 +61,12 @@ struct stack_container {
 	char *service;		    /* "" outside a project */
 	unsigned number;
 	bool oneoff;
+	char *project;	    /* "" outside any project */
 	bool member; /* of this stack; others only share a volume */
 	bool stop;   /* is to be stopped */
+	bool keep;   /* label io.snapctl.stop=false: left running */
+	/* It runs outside the stack and joins a namespace of one that stops. */
+	bool shares_namespace;
 	bool no_restart; /* one-off let through: stopped, not started again */
 	struct stack_dep *deps;
 	size_t ndeps;
@@ -67,6 +78,8 @@ struct stack {
 	char **config_files; /* absolute, NULL-terminated; may be empty */
 	char *config_hash;   /* of all services' config hashes, "" if none */
 	bool adhoc;	     /* made of --volume only, no compose project */
+	bool down;	     /* no service container exists */
+	bool for_restore, no_stop, ignore_sharing; /* as in the options */
 	struct stack_volume *volumes;
 	size_t nvolumes;
 	struct stack_container *containers;
@@ -110,9 +123,27 @@ int stack_check(const struct stack *s, const struct stack_options *o,
 int stack_stop_order(const struct stack *s, size_t **order, size_t *n,
 		     struct sc_err *err);
 
-/* Volume by key or by "service:/target"; NULL if none. Borrowed. */
+/* Volume by key, by its name in the compose file (the label
+ * com.docker.compose.volume) or by "service:/target"; NULL if none, or if a
+ * short name fits several. Borrowed. */
 const struct stack_volume *stack_volume_find(const struct stack *s,
 					     const char *name);
+/* The anonymous volume that belongs there now; NULL if none. Borrowed. */
+const struct stack_volume *stack_volume_anon(const struct stack *s,
+					     const char *service,
+					     unsigned number,
+					     const char *target);
+
+/* State running, paused or restarting. */
+bool stack_runs(const struct docker_container *c);
+/* Does c hold v: 0 no, 1 for reading only, 2 writable. A bind mount counts
+ * for v when its source is v's directory or lies beneath it; above it only
+ * with above set (the whole of /srv mounted writes to /srv/data too). */
+int stack_holds(const struct docker_container *c, const struct stack_volume *v,
+		bool above);
+/* The strongest stack_holds of any selected volume. */
+int stack_holds_selected(const struct stack *s,
+			 const struct docker_container *c, bool above);
 
 /* -- compose.c ---------------------------------------------------------- */
 
