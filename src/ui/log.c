@@ -142,8 +142,8 @@ static void put_message(struct ui *ui, const struct kind *k, struct buf *text)
 	pthread_mutex_unlock(&ui->lock);
 }
 
-static void message(struct ui *ui, const struct kind *k, const char *fmt,
-		    va_list ap)
+__attribute__((format(printf, 3, 0))) static void
+message(struct ui *ui, const struct kind *k, const char *fmt, va_list ap)
 {
 	auto_buf struct buf text = { 0 };
 	auto_free char *raw = NULL;
