@@ -24,7 +24,7 @@
 
 #include <snapctl/docker/docker.h>
 
-#define FAKE_CONNS 64
+#define FAKE_CONNS 512
 
 struct fake;
 
