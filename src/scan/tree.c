@@ -54,7 +54,7 @@ struct tree {
 	atomic_uint count;
 	_Atomic(struct block *) blocks;
 	struct tree_arena arena;
-	struct table targets; /* const char * */
+	struct table targets; /* const char *; element 0 unused */
 	struct table xsets;   /* struct xset; element 0 unused */
 	struct table runs;    /* struct run */
 	uint32_t *xhash;      /* ids, open addressing; 0 is free */
@@ -169,7 +169,7 @@ int tree_new(struct tree **out, struct sc_err *err)
 	if (!t)
 		return sc_oom(err, "tree");
 	pthread_mutex_init(&t->lock, NULL);
-	t->xsets.n = 1;
+	t->targets.n = t->xsets.n = 1;
 	*out = t;
 	return 0;
 }
@@ -486,6 +486,8 @@ int tree_target_add(struct tree *t, const char *target, size_t len,
 
 const char *tree_target(const struct tree *t, uint32_t id)
 {
+	if (id == 0)
+		return "";
 	return *(const char **)table_at(&t->targets, id, sizeof(char *));
 }
 

@@ -110,7 +110,7 @@ uint32_t tree_next_sibling(const struct tree *t, uint32_t slot);
 int tree_path(const struct tree *t, uint32_t slot, struct buf *out,
 	      struct sc_err *err);
 
-/* Link targets. From any thread. */
+/* Link targets: ids from 1 on; 0 is none, and "". From any thread. */
 int tree_target_add(struct tree *t, const char *target, size_t len,
 		    uint32_t *id, struct sc_err *err);
 const char *tree_target(const struct tree *t, uint32_t id); /* NUL-ended */
