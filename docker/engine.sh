@@ -216,8 +216,12 @@ engine_stop() {
 
 # The pid in the file is ours only while it runs our init for this directory.
 engine_is_ours() {
-	tr '\0' ' ' 2>/dev/null <"/proc/$1/cmdline" |
-		grep -qF -- "$ENGINE_DIR"
+	local args
+	mapfile -d "" -t args 2>/dev/null <"/proc/$1/cmdline"
+	case " ${args[*]-} " in
+	*" $ENGINE_DIR "*) return 0 ;;
+	esac
+	return 1
 }
 
 # engine_signal SIGNAL: sends it to dockerd and waits until that is gone.

@@ -7,6 +7,7 @@
 #
 # snapctl-test/base      busybox
 # snapctl-test/postgres  PostgreSQL, its own user, initdb on an empty volume
+#                        (stop it with SIGINT: TERM waits for its clients)
 # snapctl-test/redis     Redis with its append-only file
 # snapctl-test/tools     GNU tar and zstd (for the benchmark)
 #
@@ -31,12 +32,12 @@ put() {
 
 # program FILE...: the files and every library the loader would bring.
 program() {
-	local f
+	local f lib
 	for f; do
 		put "$f"
-		ldd "$f" 2>/dev/null | grep -oE '/[^ ]+' | while read -r f; do
-			put "$f"
-		done
+		while read -r lib; do
+			put "$lib"
+		done < <(ldd "$f" 2>/dev/null | grep -oE '/[^ ]+')
 	done
 }
 
@@ -113,7 +114,7 @@ image_postgres() {
 	exec postgres -D "$PGDATA" -c "listen_addresses=*" \
 		-c unix_socket_directories=/run/postgresql "$@"
 	END
-	load postgres 'USER 999:999' 'STOPSIGNAL SIGINT' \
+	load postgres 'USER 999:999' \
 		"ENV PATH=$bin:/usr/local/bin:/usr/bin:/bin" \
 		'ENV PGDATA=/var/lib/postgresql/data' \
 		'ENV PGHOST=/run/postgresql' 'ENV PGUSER=postgres' \
