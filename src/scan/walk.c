@@ -99,6 +99,7 @@ static unsigned close_some(struct walker *w)
 		if (n->fd < 0 || n->users)
 			continue;
 		mem_closep(&n->fd);
+		n->fd = -1;
 		closed++;
 	}
 	return closed;
@@ -187,7 +188,9 @@ static int reopen(struct walker *w, struct node *n)
 	fd = open_down(w, ups, depth);
 	if (fd < 0 || same_dir(w, fd, n->slot) < 0)
 		return -1;
-	n->fd = take_fd(&fd);
+	/* Waiting for room lets go of the lock: another may have been here. */
+	if (n->fd < 0)
+		n->fd = take_fd(&fd);
 	return 0;
 }
 
