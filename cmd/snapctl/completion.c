@@ -137,13 +137,15 @@ static void bash_script(struct buf *out)
 static void zsh_option(struct buf *out, const struct cli_option *o)
 {
 	const char *many = o->kind == KIND_LIST ? "*" : "";
+	const char *joined = o->value ? "=" : ""; /* also --name=value */
 
 	buf_printf(out, " \\\n\t\t");
-	if (o->letter && !*many)
-		buf_printf(out, "'(-%c --%s)'{-%c,--%s}'[", o->letter, o->name,
-			   o->letter, o->name);
+	if (o->letter)
+		buf_printf(out, "'(-%c --%s)'{-%c%s,--%s%s}'[", o->letter,
+			   o->name, o->letter, o->value ? "+" : "", o->name,
+			   joined);
 	else
-		buf_printf(out, "'%s--%s[", many, o->name);
+		buf_printf(out, "'%s--%s%s[", many, o->name, joined);
 	put_quoted(out, o->help, "[]:", "'\\''");
 	buf_printf(out, "]");
 	if (o->value)
