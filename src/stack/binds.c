@@ -126,14 +126,9 @@ int binds_name(struct filling *f, const char *option, const char *path,
 	if (absolute(cwd ? cwd : "", path, &full) < 0)
 		return sc_oom(err, "bind mount");
 	v = volumes_by_key(f->s, full);
-	if ((!v || v->kind != STACK_BIND) && f->local && stat(full, &st) < 0)
-		return sc_fail(err, SC_ENOTFOUND, errno,
-			       "%s %s: no bind mount of stack %s", option,
-			       SHOW(full), SHOW(f->s->name));
-	if (!v && !f->local && !f->s->down && !f->s->adhoc)
-		return sc_fail(err, SC_ENOTFOUND, 0,
-			       "%s %s: no bind mount of stack %s", option,
-			       SHOW(full), SHOW(f->s->name));
+	if (!v &&
+	    (f->local ? stat(full, &st) < 0 : !f->s->down && !f->s->adhoc))
+		return volumes_unknown(f, option, full, err);
 	if (volumes_add(f, STACK_BIND, full, &at) < 0)
 		return sc_oom(err, "bind mount");
 	why = impossible(f, &f->s->volumes[at]);
@@ -236,8 +231,8 @@ static const char *below(const char *root, const char *repo)
 static int note_repo(struct filling *f, struct stack_volume *v,
 		     const char *repo)
 {
-	const char *root = v->kind == STACK_BIND ? v->source :
-						   v->info.mountpoint;
+	const char *root =
+		v->kind == STACK_BIND ? v->source : v->info.mountpoint;
 	auto_free char *real = realpath(root, NULL);
 	const char *at = real ? below(real, repo) : NULL;
 	char *copy;

@@ -322,8 +322,8 @@ static int parse(const struct buf *text, const char *path,
 /* Non-blocking and regular only: the path comes from a label. */
 static int read_file(const char *path, struct buf *out, struct sc_err *err)
 {
-	auto_close int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK |
-					       O_NOCTTY);
+	auto_close int fd =
+		open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	struct stat st;
 	ssize_t got;
 

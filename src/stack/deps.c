@@ -7,6 +7,7 @@
  * selected volume depend on those that have one. */
 #include "internal.h"
 
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -183,8 +184,8 @@ static int from_files(struct stack *s, const struct stack_container *c,
 		if (asprintf(&path, "%s%s%.*s", *files == '/' ? "" : dir,
 			     *files == '/' ? "" : "/", (int)len, files) < 0)
 			return -1;
-		rc = *path == '/' ? compose_read(path, &v, &n, why) :
-				    sc_fail(why, SC_ENOTFOUND, 0,
+		rc = *path == '/' ? compose_read(path, &v, &n, why)
+				  : sc_fail(why, SC_ENOTFOUND, 0,
 					    "%s is not absolute", path);
 		free(path);
 		if (rc < 0)
@@ -205,9 +206,8 @@ static bool reaches(const struct stack *s, size_t i, size_t j, bool *seen)
 
 	seen[i] = true;
 	for (size_t d = 0; d < c->ndeps; d++)
-		if (c->deps[d].on == j ||
-		    (!seen[c->deps[d].on] &&
-		     reaches(s, c->deps[d].on, j, seen)))
+		if (c->deps[d].on == j || (!seen[c->deps[d].on] &&
+					   reaches(s, c->deps[d].on, j, seen)))
 			return true;
 	return false;
 }
@@ -259,10 +259,13 @@ static int without_label(struct stack *s, const struct stack_container *c,
 	return by_volumes(s, c->project);
 }
 
-/* Projects are looked at once, and only those a stop may touch. */
+/* Which container to ask for the files of i's project: the first that names
+ * some, else the first. Each project is looked at once, and only if a stop
+ * may touch it. */
 static bool file_needed(const struct stack *s, size_t i)
 {
 	const struct stack_container *c = &s->containers[i];
+	size_t ask = SIZE_MAX;
 	bool touched = false;
 
 	if (c->oneoff || !*c->project || by_label(c))
@@ -272,12 +275,16 @@ static bool file_needed(const struct stack *s, size_t i)
 
 		if (strcmp(o->project, c->project) != 0)
 			continue;
-		if (j < i && !o->oneoff && !by_label(o))
-			return false;
-		touched |= stack_runs(o->c) &&
-			   stack_holds_selected(s, o->c, true);
+		touched |=
+			stack_runs(o->c) && stack_holds_selected(s, o->c, true);
+		if (o->oneoff || by_label(o))
+			continue;
+		if (ask == SIZE_MAX ||
+		    (!*stack_label(s->containers[ask].c, LABEL_FILES) &&
+		     *stack_label(o->c, LABEL_FILES)))
+			ask = j;
 	}
-	return touched;
+	return touched && ask == i;
 }
 
 int deps_fill(struct stack *s, bool local, struct notes *notes,

@@ -16,14 +16,14 @@ struct held {
 	char *started_at;  /* while held: what it must still be */
 	char *finished_at; /* before the stop */
 	int restart_count;
-	bool ran;	   /* was running, paused or restarting at the stop */
+	bool ran; /* was running, paused or restarting at the stop */
 	bool paused, restarting;
-	bool touched;	   /* unpaused or asked to stop: to be put back */
-	bool asked;	   /* a stop was sent */
-	bool stopped;	   /* and it is known to have worked */
-	bool gone;	   /* removed by the engine when it stopped */
-	bool back;	   /* runs again, or was not to */
-	bool ready;	   /* and needs no more waiting for */
+	bool touched; /* unpaused or asked to stop: to be put back */
+	bool asked;   /* a stop was sent */
+	bool stopped; /* and it is known to have worked */
+	bool gone;    /* removed by the engine when it stopped */
+	bool back;    /* runs again, or was not to */
+	bool ready;   /* and needs no more waiting for */
 	/* Set by the watch, under lock. */
 	bool started_again, oom;
 	int die_code; /* of the last die event, -1 */
@@ -50,8 +50,8 @@ struct quiesce {
 	bool intruded, watching;
 	char intruder[320]; /* text: who started meanwhile */
 	bool clean;
-	bool any;		   /* something was touched */
-	double begun, ended;	   /* monotonic seconds */
+	bool any;	     /* something was touched */
+	double begun, ended; /* monotonic seconds */
 	/* resume.c, under lock. */
 	size_t failures;
 	struct sc_err first_failure;

@@ -22,8 +22,8 @@ static int worse(int a, int b)
 int stack_holds(const struct docker_container *c, const struct stack_volume *v,
 		bool above)
 {
-	const char *root = v->kind == STACK_BIND ? v->source :
-						   v->info.mountpoint;
+	const char *root =
+		v->kind == STACK_BIND ? v->source : v->info.mountpoint;
 	int held = 0;
 
 	for (size_t i = 0; i < c->nmounts; i++) {
@@ -152,7 +152,8 @@ int order_mark(struct stack *s, const struct stack_options *o,
 	return 0;
 }
 
-/* -- refusals --------------------------------------------------------------- */
+/* -- refusals ---------------------------------------------------------------
+ */
 
 /* Which selected volume c holds that way, for a message. */
 static const char *held_name(const struct stack *s,
@@ -189,8 +190,7 @@ static int check_stopped(const struct stack_container *c,
 	return 0;
 }
 
-static int check_running(const struct stack *s,
-			 const struct stack_container *c,
+static int check_running(const struct stack *s, const struct stack_container *c,
 			 const struct stack_options *o, struct sc_err *err)
 {
 	int least = s->for_restore ? 1 : 2;
@@ -244,7 +244,8 @@ int stack_check(const struct stack *s, const struct stack_options *o,
 	return stack_stop_order(s, &order, &n, err);
 }
 
-/* -- order ------------------------------------------------------------------ */
+/* -- order ------------------------------------------------------------------
+ */
 
 /* One that is to be stopped before i and is not done yet; ncontainers if
  * there is none. */

@@ -56,8 +56,8 @@ int quiesce_new(struct docker *d, struct stack *s,
 	for (size_t i = 0; i < s->ncontainers; i++) {
 		q->held[i].die_code = -1;
 		snprintf(q->held[i].how, sizeof(q->held[i].how), "%s",
-			 stack_runs(s->containers[i].c) ? "left running" :
-							  "was not running");
+			 stack_runs(s->containers[i].c) ? "left running"
+							: "was not running");
 	}
 	*out = q;
 	return 0;
@@ -86,7 +86,8 @@ static int least(const struct quiesce *q)
 	return q->s->for_restore ? 1 : 2;
 }
 
-/* -- looking again ------------------------------------------------------------ */
+/* -- looking again ------------------------------------------------------------
+ */
 
 int held_find_again(const struct quiesce *q, size_t i,
 		    struct docker_container **out, struct sc_err *err)
@@ -107,8 +108,8 @@ int held_find_again(const struct quiesce *q, size_t i,
 
 		if (got < 0)
 			rc = -1;
-		else if (got > 0 && stack_label_is(o, LABEL_SERVICE,
-						   c->service) &&
+		else if (got > 0 &&
+			 stack_label_is(o, LABEL_SERVICE, c->service) &&
 			 strtoul(stack_label(o, LABEL_NUMBER), NULL, 10) ==
 				 c->number &&
 			 strcasecmp(stack_label(o, LABEL_ONEOFF), "true"))
@@ -167,7 +168,8 @@ static int look_at(struct quiesce *q, size_t i, struct sc_err *err)
 			return sc_fail(err, SC_EREFUSED, 0,
 				       "container %s was re-created in the "
 				       "meantime; nothing was stopped, try "
-				       "again", SHOW(c->c->name));
+				       "again",
+				       SHOW(c->c->name));
 		now = NULL;
 	}
 	if (rc < 0)
@@ -190,7 +192,8 @@ static int look_at(struct quiesce *q, size_t i, struct sc_err *err)
 	return rc < 0 ? sc_oom(err, "container") : 0;
 }
 
-/* -- events while it is held ---------------------------------------------------- */
+/* -- events while it is held
+ * ---------------------------------------------------- */
 
 static size_t index_of(const struct quiesce *q, const char *id)
 {
@@ -259,8 +262,7 @@ static void stranger_event(struct quiesce *q, const struct docker_event *e)
 	snprintf(name, sizeof(name), "%.12s", e->id);
 	holds = stranger_holds(q, e->id, name, sizeof(name));
 	if (start && holds > 0)
-		intrude(q, SHOW(name),
-			"was started with one of the volumes");
+		intrude(q, SHOW(name), "was started with one of the volumes");
 	else if (start && holds < 0)
 		intrude(q, SHOW(name),
 			"was started and vanished before it could be seen "
@@ -295,7 +297,8 @@ static void told(void *arg, const struct docker_event *e)
 	pthread_mutex_unlock(&q->lock);
 }
 
-/* -- stopping ------------------------------------------------------------------- */
+/* -- stopping
+ * ------------------------------------------------------------------- */
 
 int held_stop_request(struct quiesce *q, size_t i, struct sc_err *err)
 {
@@ -344,7 +347,8 @@ static void record_end(struct quiesce *q, size_t i,
 	if (stack_holds_selected(q->s, c->c, true) < 2) {
 		notes_add(q->notes, NOTE_INFO,
 			  "container %s was killed; it does not write to what "
-			  "is taken", SHOW(held_name(q, i)));
+			  "is taken",
+			  SHOW(held_name(q, i)));
 		return;
 	}
 	pthread_mutex_lock(&q->lock);
@@ -354,8 +358,8 @@ static void record_end(struct quiesce *q, size_t i,
 		  "container %s %s: its volumes are as after a power cut, the "
 		  "snapshot is not clean",
 		  SHOW(held_name(q, i)),
-		  oom ? "ran out of memory while it stopped" :
-			"did not stop in time and was killed");
+		  oom ? "ran out of memory while it stopped"
+		      : "did not stop in time and was killed");
 }
 
 /* A container that was in a crash loop may be started again by what it was
@@ -364,36 +368,58 @@ static bool doubtful(const struct quiesce *q, size_t i)
 {
 	const char *policy = q->s->containers[i].c->restart_policy;
 
-	return q->held[i].restarting ||
-	       (docker_info(q->d)->podman && policy && *policy &&
-		strcmp(policy, "no") != 0);
+	return q->held[i].restarting || (docker_info(q->d)->podman && policy &&
+					 *policy && strcmp(policy, "no") != 0);
 }
 
-/* 1 it holds still across two inspects, 0 it does not, -1. */
+/* 1 and *out it does not run, 0 it does, or is gone (h->gone), -1. */
+static int is_still(struct quiesce *q, size_t i,
+		    const struct docker_container *before,
+		    struct docker_container **out, struct sc_err *err)
+{
+	struct docker_container *c = NULL;
+	int rc = docker_container_inspect(q->d, q->held[i].id, &c, err);
+
+	if (rc < 0)
+		return -1;
+	q->held[i].gone = rc == 0;
+	rc = c && !stack_runs(c) &&
+	     (!before || (c->restart_count == before->restart_count &&
+			  strcmp(c->started_at, before->started_at) == 0));
+	if (rc)
+		*out = c;
+	else
+		docker_container_free(c);
+	return rc;
+}
+
+/* Two inspects; while in doubt, one after each event until the moment is
+ * over. 1 it holds still (*out NULL if it was removed), 0, -1. */
 static int holds_still(struct quiesce *q, size_t i,
 		       struct docker_container **out, struct sc_err *err)
 {
+	double end =
+		held_now() + (doubtful(q, i) ? STOP_SETTLE_MS / 1000.0 : 0);
 	struct docker_container *a = NULL, *b = NULL;
 	uint64_t seen = watch_count(q->watch);
-	int rc = docker_container_inspect(q->d, q->held[i].id, &a, err);
+	int rc = is_still(q, i, NULL, &a, err);
 
-	if (rc > 0 && doubtful(q, i))
-		watch_wait(q->watch, seen, STOP_SETTLE_MS);
-	if (rc > 0)
-		rc = docker_container_inspect(q->d, q->held[i].id, &b, err);
-	if (rc == 0) {
-		q->held[i].gone = true;
-		rc = 1;
-	} else if (rc > 0) {
-		rc = !stack_runs(a) && !stack_runs(b) &&
-		     a->restart_count == b->restart_count &&
-		     strcmp(a->started_at, b->started_at) == 0;
-		if (rc == 1)
-			*out = take_ptr(b);
+	while (rc > 0) {
+		double left = end - held_now();
+
+		if (left > 0)
+			watch_wait(q->watch, seen, (int)(left * 1000) + 1);
+		seen = watch_count(q->watch);
+		docker_container_free(b);
+		b = NULL;
+		rc = is_still(q, i, a, &b, err);
+		if (left <= 0)
+			break;
 	}
 	docker_container_free(a);
-	docker_container_free(b);
-	return rc;
+	if (rc > 0)
+		*out = b;
+	return rc == 0 && q->held[i].gone ? 1 : rc;
 }
 
 static int unpause(struct quiesce *q, size_t i, struct sc_err *err)
@@ -490,7 +516,8 @@ static void look_for_writers(struct quiesce *q)
 	}
 }
 
-/* -- nobody else runs on the volumes ---------------------------------------------- */
+/* -- nobody else runs on the volumes
+ * ---------------------------------------------- */
 
 static int check_strangers(struct quiesce *q, struct sc_err *err)
 {
@@ -515,7 +542,8 @@ static int torn_by(const struct quiesce *q, size_t i, struct sc_err *err)
 	return sc_fail(err, SC_ETORN, 0,
 		       "container %s was started while its volumes were read; "
 		       "a supervisor or a \"compose up\" in the foreground is "
-		       "a likely cause", SHOW(held_name(q, i)));
+		       "a likely cause",
+		       SHOW(held_name(q, i)));
 }
 
 /* Is i as it was left? Those let through are not looked at. */
@@ -561,7 +589,8 @@ int quiesce_check(struct quiesce *q, struct sc_err *err)
 			return sc_fail(err, SC_ETORN, 0,
 				       "the engine's events broke off while "
 				       "the volumes were read (%s): what ran "
-				       "meanwhile is not known", why.msg);
+				       "meanwhile is not known",
+				       why.msg);
 		*err = why;
 		return -1;
 	}
@@ -590,8 +619,10 @@ static int look_at_all(struct quiesce *q, size_t *n, struct sc_err *err)
 
 int quiesce_stop(struct quiesce *q, struct sc_err *err)
 {
-	struct dag jobs = { .n = q->s->ncontainers, .after = stop_after,
-			    .run = stop_job, .arg = q };
+	struct dag jobs = { .n = q->s->ncontainers,
+			    .after = stop_after,
+			    .run = stop_job,
+			    .arg = q };
 	size_t n;
 	int rc;
 

@@ -31,16 +31,22 @@ static bool waits(size_t job)
 static void note_failure(struct quiesce *q, size_t i, const struct sc_err *e)
 {
 	struct sc_err err = *e;
+	bool first;
 
 	sc_wrap(&err, "container %s", SHOW(held_name(q, i)));
+
 	pthread_mutex_lock(&q->lock);
-	if (q->failures++ == 0)
+	first = q->failures++ == 0;
+	if (first)
 		q->first_failure = err;
 	pthread_mutex_unlock(&q->lock);
-	notes_add(q->notes, NOTE_WARN, "not started: %s", err.msg);
+	/* The first one is the error; the others would be lost. */
+	if (!first)
+		notes_add(q->notes, NOTE_WARN, "not started: %s", err.msg);
 }
 
-/* -- starting --------------------------------------------------------------- */
+/* -- starting ---------------------------------------------------------------
+ */
 
 /* The id is no more: the engine removed it as it was told to, or somebody
  * made it anew. */
@@ -57,11 +63,14 @@ static int start_another(struct quiesce *q, size_t i, struct sc_err *err)
 		h->gone = h->ready = true;
 		notes_add(q->notes, NOTE_WARN,
 			  "container %s was removed when it stopped (--rm) "
-			  "and does not run any more", SHOW(held_name(q, i)));
+			  "and does not run any more",
+			  SHOW(held_name(q, i)));
 		return 0;
 	}
 	if (rc == 0)
-		return sc_fail(err, SC_ENOTFOUND, 0, "was removed");
+		return sc_fail(err, SC_ENOTFOUND, 0,
+			       "it was removed; \"docker compose up -d\" "
+			       "makes it again");
 	id = strdup(c->id);
 	docker_container_free(c);
 	if (!id)
@@ -125,7 +134,8 @@ static void start_job(struct quiesce *q, size_t i)
 		held_step(q, "started", i);
 }
 
-/* -- waiting ------------------------------------------------------------------ */
+/* -- waiting ------------------------------------------------------------------
+ */
 
 static double or_default(int64_t ns, double seconds)
 {
@@ -148,8 +158,8 @@ static double health_bound(const struct quiesce *q,
 }
 
 /* Is the wait over? 1 as wished, 0 not yet, -1 it never will (*why). */
-static int state_of(const struct docker_container *c,
-		    enum stack_condition want, const char **why)
+static int state_of(const struct docker_container *c, enum stack_condition want,
+		    const char **why)
 {
 	bool over = c->state == DOCKER_EXITED || c->state == DOCKER_DEAD ||
 		    c->state == DOCKER_CREATED;
@@ -158,8 +168,8 @@ static int state_of(const struct docker_container *c,
 		*why = "did not complete successfully";
 		return over ? (c->exit_code == 0 ? 1 : -1) : 0;
 	}
-	*why = over ? "has ended instead of becoming healthy" :
-		      "did not become healthy in time";
+	*why = over ? "has ended instead of becoming healthy"
+		    : "did not become healthy in time";
 	if (over)
 		return -1;
 	return c->health == DOCKER_HEALTHY || c->health == DOCKER_NO_HEALTH;
@@ -180,15 +190,15 @@ static void await(struct quiesce *q, size_t i, enum stack_condition want)
 		if (docker_container_inspect(q->d, h->id, &c, &e) <= 0)
 			break;
 		rc = state_of(c, want, &why);
-		end = begun + (want == DEP_COMPLETED ? COMPLETED_WAIT :
-						       health_bound(q, c));
+		end = begun + (want == DEP_COMPLETED ? COMPLETED_WAIT
+						     : health_bound(q, c));
 		docker_container_free(c);
 		left = end - held_now();
 		if (rc == 0 && left > 0 && q->watch)
 			watch_wait(q->watch, seen,
-				   left * 1000 < POLL_MS ?
-					   (int)(left * 1000) + 1 :
-					   POLL_MS);
+				   left * 1000 < POLL_MS
+					   ? (int)(left * 1000) + 1
+					   : POLL_MS);
 	}
 	if (rc > 0)
 		held_step(q, want == DEP_COMPLETED ? "completed" : "healthy",
@@ -196,7 +206,8 @@ static void await(struct quiesce *q, size_t i, enum stack_condition want)
 	else
 		notes_add(q->notes, NOTE_WARN,
 			  "container %s %s; what depends on it is started all "
-			  "the same", SHOW(held_name(q, i)), why);
+			  "the same",
+			  SHOW(held_name(q, i)), why);
 }
 
 /* What those that are to be started want of i. */
@@ -234,7 +245,8 @@ static void wait_job(struct quiesce *q, size_t i)
 			  SHOW(held_name(q, i)), SHOW(e.msg));
 }
 
-/* -- the order ---------------------------------------------------------------- */
+/* -- the order ----------------------------------------------------------------
+ */
 
 static bool start_after(void *arg, size_t job, size_t other)
 {
@@ -305,8 +317,11 @@ static void await_engine(struct quiesce *q)
 
 int quiesce_start(struct quiesce *q, struct sc_err *err)
 {
-	struct dag jobs = { .n = 2 * q->s->ncontainers, .after = start_after,
-			    .run = resume_job, .arg = q, .keep_going = true };
+	struct dag jobs = { .n = 2 * q->s->ncontainers,
+			    .after = start_after,
+			    .run = resume_job,
+			    .arg = q,
+			    .keep_going = true };
 	int rc;
 
 	if (!q->any)
@@ -322,10 +337,12 @@ int quiesce_start(struct quiesce *q, struct sc_err *err)
 	if (q->failures) {
 		*err = q->first_failure;
 		err->code = SC_EENGINE;
-		return q->failures == 1 ?
-			       -1 :
-			       sc_wrap(err, "%zu containers were not started, "
-					    "the first is", q->failures);
+		return q->failures == 1
+			       ? -1
+			       : sc_wrap(err,
+					 "%zu containers were not started, "
+					 "the first is",
+					 q->failures);
 	}
 	if (q->o.after_start)
 		q->o.after_start(q->o.arg);

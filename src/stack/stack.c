@@ -2,6 +2,7 @@
 /* Finding a stack and everything a stop of it may touch. */
 #include "internal.h"
 
+#include <ctype.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +13,8 @@
 #include <snapctl/base/mem.h>
 #include <snapctl/base/text.h>
 
-/* -- small things the module shares ----------------------------------------- */
+/* -- small things the module shares -----------------------------------------
+ */
 
 const char *stack_show(struct shown *b, const char *name)
 {
@@ -73,7 +75,8 @@ char *path_normal(const char *path)
 	return out;
 }
 
-/* -- lists of names ---------------------------------------------------------- */
+/* -- lists of names ----------------------------------------------------------
+ */
 
 struct names {
 	char **v;
@@ -133,8 +136,7 @@ static int projects_of(struct docker *d, const char *label, struct names *out,
 	return rc;
 }
 
-static int all_projects(struct docker *d, struct names *out,
-			struct sc_err *err)
+static int all_projects(struct docker *d, struct names *out, struct sc_err *err)
 {
 	struct docker_volume *v = NULL;
 	size_t n = 0;
@@ -143,8 +145,8 @@ static int all_projects(struct docker *d, struct names *out,
 	if (rc == 0)
 		rc = docker_volume_list(d, LABEL_PROJECT, &v, &n, err);
 	for (size_t i = 0; rc == 0 && i < n; i++) {
-		const char *p = docker_label(v[i].labels, v[i].nlabels,
-					     LABEL_PROJECT);
+		const char *p =
+			docker_label(v[i].labels, v[i].nlabels, LABEL_PROJECT);
 
 		if (p && *p && names_add(out, p) < 0)
 			rc = sc_oom(err, "projects");
@@ -153,7 +155,8 @@ static int all_projects(struct docker *d, struct names *out,
 	return rc;
 }
 
-/* -- which project ------------------------------------------------------------ */
+/* -- which project ------------------------------------------------------------
+ */
 
 static int project_in(struct docker *d, const char *dir, struct names *found,
 		      struct sc_err *err)
@@ -201,7 +204,8 @@ static int name_by_directory(struct docker *d, struct stack *s,
 	if (here.n)
 		return sc_fail(err, SC_EUSAGE, 0,
 			       "several stacks belong to this directory, name "
-			       "one: %s", buf_cstr(&text));
+			       "one: %s",
+			       buf_cstr(&text));
 	return sc_fail(err, SC_EUSAGE, 0,
 		       "no stack was named and none belongs to this "
 		       "directory; %s%s",
@@ -234,6 +238,7 @@ static int check_known(struct docker *d, struct stack *s,
 {
 	auto_names struct names all = { 0 };
 	auto_buf struct buf near = { 0 };
+	char lower[256] = "";
 
 	if (o->known_volumes && *o->known_volumes)
 		return 0;
@@ -244,7 +249,10 @@ static int check_known(struct docker *d, struct stack *s,
 	s->adhoc = o->volumes && *o->volumes;
 	if (s->adhoc)
 		return 0;
-	text_near(&near, s->name, (const char *const *)all.v, all.n);
+	/* Compose makes its names lower case. */
+	for (size_t i = 0; i < sizeof(lower) - 1 && s->name[i]; i++)
+		lower[i] = (char)tolower((unsigned char)s->name[i]);
+	text_near(&near, lower, (const char *const *)all.v, all.n);
 	return sc_fail(err, SC_ENOTFOUND, 0,
 		       "no stack %s on this engine%s%s; \"snapctl stacks\" "
 		       "lists them",
@@ -252,7 +260,8 @@ static int check_known(struct docker *d, struct stack *s,
 		       near.len && !near.failed ? buf_cstr(&near) : "");
 }
 
-/* -- containers --------------------------------------------------------------- */
+/* -- containers ---------------------------------------------------------------
+ */
 
 static void container_free(struct stack_container *c)
 {
@@ -326,8 +335,8 @@ static int add_container(struct stack *s, struct docker_container *c)
 		.keep = stack_label_is(c, LABEL_STOP, "false"),
 	};
 	s->ncontainers++;
-	o->member = !s->adhoc && strcmp(stack_label(c, LABEL_PROJECT),
-					s->name) == 0;
+	o->member = !s->adhoc &&
+		    strcmp(stack_label(c, LABEL_PROJECT), s->name) == 0;
 	return o->service && o->project ? 0 : -1;
 }
 
@@ -399,7 +408,8 @@ static void adhoc_members(struct stack *s, const struct stack_options *o)
 	}
 }
 
-/* -- the stack as a whole ------------------------------------------------------ */
+/* -- the stack as a whole
+ * ------------------------------------------------------ */
 
 static bool is_service(const struct stack_container *c)
 {
@@ -562,17 +572,16 @@ static int resolve(struct docker *d, struct stack *s,
 
 	if (name_stack(d, s, o, err) < 0 || pool_containers(d, s, o, err) < 0)
 		return -1;
-	for (size_t i = 0; i < s->ncontainers; i++) {
+	for (size_t i = 0; i < s->ncontainers; i++)
 		members += s->containers[i].member;
-		services += is_service(&s->containers[i]);
-	}
-	s->down = services == 0;
 	if (!s->adhoc && !members && check_known(d, s, o, err) < 0)
 		return -1;
 	if (s->adhoc)
 		adhoc_members(s, o);
-	if (fill_project(s, err) < 0 ||
-	    volumes_fill(d, s, o, notes, err) < 0)
+	for (size_t i = 0; i < s->ncontainers; i++)
+		services += is_service(&s->containers[i]);
+	s->down = services == 0;
+	if (fill_project(s, err) < 0 || volumes_fill(d, s, o, notes, err) < 0)
 		return -1;
 	if (deps_fill(s, docker_info(d)->local, notes, err) < 0 ||
 	    order_mark(s, o, notes, err) < 0 || drop_strangers(s, err) < 0 ||

@@ -58,7 +58,8 @@ static bool is_hex64(const char *s)
 	return strlen(s) == 64 && strspn(s, "0123456789abcdef") == 64;
 }
 
-/* -- finding ---------------------------------------------------------------- */
+/* -- finding ----------------------------------------------------------------
+ */
 
 const struct stack_volume *volumes_by_key(const struct stack *s,
 					  const char *name)
@@ -106,7 +107,8 @@ const struct stack_volume *stack_volume_find(const struct stack *s,
 	return fits == 1 ? found : NULL;
 }
 
-/* -- adding ----------------------------------------------------------------- */
+/* -- adding -----------------------------------------------------------------
+ */
 
 int volumes_add(struct filling *f, enum stack_kind kind, const char *name,
 		size_t *index)
@@ -133,10 +135,10 @@ int volumes_add(struct filling *f, enum stack_kind kind, const char *name,
 		.left_out = strdup(""),
 		.repo_below = strdup(""),
 	};
-	return v->name && v->source && v->service && v->target &&
-			       v->targets && v->left_out && v->repo_below ?
-		       0 :
-		       -1;
+	return v->name && v->source && v->service && v->target && v->targets &&
+			       v->left_out && v->repo_below
+		       ? 0
+		       : -1;
 }
 
 static int set_string(char **p, const char *s)
@@ -184,9 +186,9 @@ static int add_mount(struct filling *f, const struct stack_container *c,
 	bool bind = strcmp(m->type, "bind") == 0;
 	const char *key;
 	auto_free char *path = bind ? path_normal(m->source) : NULL;
-	enum stack_kind kind = bind	      ? STACK_BIND :
-			       m->anonymous ? STACK_ANON :
-					      STACK_NAMED;
+	enum stack_kind kind = bind	      ? STACK_BIND
+			       : m->anonymous ? STACK_ANON
+					      : STACK_NAMED;
 	struct stack_volume *v;
 	size_t i;
 
@@ -232,7 +234,8 @@ static int add_mounts(struct filling *f)
 	return 0;
 }
 
-/* -- what the engine says of them ------------------------------------------- */
+/* -- what the engine says of them -------------------------------------------
+ */
 
 static void take_info(struct stack_volume *v, struct docker_volume *info)
 {
@@ -277,9 +280,9 @@ static int no_info(struct stack_volume *v)
 	v->info.created_at = strdup("");
 	v->info.scope = strdup("");
 	return v->info.name && v->info.driver && v->info.mountpoint &&
-			       v->info.created_at && v->info.scope ?
-		       0 :
-		       -1;
+			       v->info.created_at && v->info.scope
+		       ? 0
+		       : -1;
 }
 
 static int inspect_volume(struct filling *f, struct stack_volume *v,
@@ -319,9 +322,9 @@ static int add_known(struct filling *f, struct sc_err *err)
 					  SHOW(*k));
 			continue;
 		}
-		kind = **k == '/'   ? STACK_BIND :
-		       is_hex64(*k) ? STACK_ANON :
-				      STACK_NAMED;
+		kind = **k == '/'     ? STACK_BIND
+		       : is_hex64(*k) ? STACK_ANON
+				      : STACK_NAMED;
 		if (volumes_add(f, kind, *k, &at) < 0)
 			return sc_oom(err, "volumes");
 		f->facts[at].bind_ok = true;
@@ -329,7 +332,8 @@ static int add_known(struct filling *f, struct sc_err *err)
 	return 0;
 }
 
-/* -- choosing --------------------------------------------------------------- */
+/* -- choosing ---------------------------------------------------------------
+ */
 
 int volumes_leave_out(struct stack_volume *v, const char *why)
 {
@@ -362,25 +366,25 @@ static void near_volumes(struct filling *f, const char *name, struct buf *out)
 	docker_volumes_free(all, n);
 }
 
-static int unknown_volume(struct filling *f, const char *option,
-			  const char *name, struct sc_err *err)
+int volumes_unknown(struct filling *f, const char *option, const char *name,
+		    struct sc_err *err)
 {
 	auto_buf struct buf near = { 0 };
+	bool path = *name == '/';
 
 	near_volumes(f, name, &near);
-	return sc_fail(err, SC_ENOTFOUND, 0,
-		       "%s %s: no such volume%s%s%s%s; \"docker volume ls\" "
-		       "lists them",
-		       option, SHOW(name), f->s->adhoc ? "" : " in stack ",
+	return sc_fail(err, SC_ENOTFOUND, 0, "%s %s: no such %s%s%s%s%s%s",
+		       option, SHOW(name), path ? "directory" : "volume",
+		       f->s->adhoc ? "" : " in stack ",
 		       f->s->adhoc ? "" : SHOW(f->s->name),
 		       near.len ? "; near: " : "",
-		       near.len && !near.failed ? buf_cstr(&near) : "");
+		       near.len && !near.failed ? buf_cstr(&near) : "",
+		       path ? "" : "; \"docker volume ls\" lists them");
 }
 
 /* One --volume: of the stack, else of the engine (an external volume of a
  * stack that is down is known to nobody else). */
-static int name_volume(struct filling *f, const char *name,
-		       struct sc_err *err)
+static int name_volume(struct filling *f, const char *name, struct sc_err *err)
 {
 	const struct stack_volume *v = stack_volume_find(f->s, name);
 	struct docker_volume *info = NULL;
@@ -396,7 +400,7 @@ static int name_volume(struct filling *f, const char *name,
 	}
 	rc = docker_volume_inspect(f->d, name, &info, err);
 	if (rc <= 0)
-		return rc < 0 ? -1 : unknown_volume(f, "--volume", name, err);
+		return rc < 0 ? -1 : volumes_unknown(f, "--volume", name, err);
 	if (volumes_add(f, is_hex64(name) ? STACK_ANON : STACK_NAMED,
 			info->name, &at) < 0) {
 		docker_volumes_free(info, 1);
@@ -419,11 +423,11 @@ static int exclude_volume(struct filling *f, const char *name,
 	const struct stack_volume *v = stack_volume_find(f->s, name);
 
 	if (!v)
-		return unknown_volume(f, "--exclude-volume", name, err);
+		return volumes_unknown(f, "--exclude-volume", name, err);
 	return volumes_leave_out(&f->s->volumes[v - f->s->volumes],
-				 "excluded by --exclude-volume") < 0 ?
-		       sc_oom(err, "volumes") :
-		       0;
+				 "excluded by --exclude-volume") < 0
+		       ? sc_oom(err, "volumes")
+		       : 0;
 }
 
 static int choose_missing(struct filling *f, struct stack_volume *v)
@@ -450,8 +454,7 @@ static int choose(struct filling *f, size_t i)
 		return volumes_leave_out(v, "not named by --volume");
 	if (!k->named && !k->included && k->excluded_by)
 		why = "excluded by the label of its service";
-	else if (!k->named &&
-		 strcmp(info_label(v, LABEL_EXCLUDE), "true") == 0)
+	else if (!k->named && strcmp(info_label(v, LABEL_EXCLUDE), "true") == 0)
 		why = "excluded by its label";
 	if (why) {
 		notes_add(f->notes, NOTE_INFO, "%s is not included: %s (%s)",
@@ -504,7 +507,10 @@ int volumes_fill(struct docker *d, struct stack *s,
 		 const struct stack_options *o, struct notes *notes,
 		 struct sc_err *err)
 {
-	struct filling f = { .d = d, .s = s, .o = o, .notes = notes,
+	struct filling f = { .d = d,
+			     .s = s,
+			     .o = o,
+			     .notes = notes,
 			     .local = docker_info(d)->local };
 	int rc = gather(&f, err);
 

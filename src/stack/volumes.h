@@ -7,11 +7,11 @@
 
 /* While the list is made: what is known of each volume beside its fields. */
 struct facts {
-	bool writable; /* some container may write to it */
-	bool included; /* a service that is not excluded has it */
+	bool writable;	   /* some container may write to it */
+	bool included;	   /* a service that is not excluded has it */
 	char *excluded_by; /* borrowed: a service with the exclude label */
-	bool named;    /* by --volume or --bind */
-	bool bind_ok;  /* a bind mount taken by name, label or last time */
+	bool named;	   /* by --volume or --bind */
+	bool bind_ok;	   /* a bind mount taken by name, label or last time */
 	size_t ntargets, targets_cap;
 };
 
@@ -31,6 +31,9 @@ int volumes_add(struct filling *f, enum stack_kind kind, const char *name,
 int volumes_leave_out(struct stack_volume *v, const char *why);
 const struct stack_volume *volumes_by_key(const struct stack *s,
 					  const char *name);
+/* SC_ENOTFOUND for a name given with option, with near ones. */
+int volumes_unknown(struct filling *f, const char *option, const char *name,
+		    struct sc_err *err);
 
 /* -- binds.c -------------------------------------------------------------- */
 

@@ -53,8 +53,7 @@ static int wait_readable(struct watch *w, struct sc_err *err)
 	if (poll(p, 2, -1) < 0 && errno != EINTR)
 		return sc_fail(err, SC_EIO, errno, "wait for events");
 	/* Only clears it; nothing there (EAGAIN) is as good. */
-	if (p[1].revents && read(w->wake, &n, sizeof(n)) < 0 &&
-	    errno != EAGAIN)
+	if (p[1].revents && read(w->wake, &n, sizeof(n)) < 0 && errno != EAGAIN)
 		return sc_fail(err, SC_EIO, errno, "wait for events");
 	return 0;
 }
@@ -94,8 +93,8 @@ static int poke(struct watch *w)
 }
 
 int watch_open(struct docker *d,
-	       void (*told)(void *arg, const struct docker_event *e),
-	       void *arg, struct watch **out, struct sc_err *err)
+	       void (*told)(void *arg, const struct docker_event *e), void *arg,
+	       struct watch **out, struct sc_err *err)
 {
 	struct watch *w = calloc(1, sizeof(*w));
 	pthread_condattr_t attr;

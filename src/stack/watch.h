@@ -13,8 +13,8 @@ struct watch;
 
 /* told (may be NULL) is called on the watch's thread for each event. */
 int watch_open(struct docker *d,
-	       void (*told)(void *arg, const struct docker_event *e),
-	       void *arg, struct watch **out, struct sc_err *err);
+	       void (*told)(void *arg, const struct docker_event *e), void *arg,
+	       struct watch **out, struct sc_err *err);
 void watch_close(struct watch *w); /* NULL allowed */
 /* Waits until everything the engine has sent was told. */
 void watch_sync(struct watch *w);
