@@ -74,9 +74,8 @@ static void memory_grows_and_is_taken(void **state)
 	assert_int_equal(cap, 128);
 	assert_int_equal(v[15], 7);
 	/* Too much: what is there stays. */
-	assert_int_equal(mem_grow(&v, &cap, SIZE_MAX / 2, sizeof(*v)), -1);
-	assert_int_equal(errno, ENOMEM);
 	assert_int_equal(mem_grow(&v, &cap, SIZE_MAX, 1), -1);
+	assert_int_equal(errno, ENOMEM);
 	assert_int_equal(cap, 128);
 	assert_int_equal(v[15], 7);
 	taken = take_ptr(v);
