@@ -169,7 +169,8 @@ static int fix_records(struct tarhdr_fix *f, const struct entry *e,
 	while (cur_left(&c)) {
 		if (!next_record(&c, &r))
 			return -1;
-		if (key_is(&r, "hdrcharset"))
+		if (key_is(&r, "hdrcharset") || key_is(&r, "SCHILY.devmajor") ||
+		    key_is(&r, "SCHILY.devminor"))
 			continue;
 		if (key_is(&r, "mtime") && e->mtime < 0 && e->mtime_ns)
 			put_mtime(&f->records, e);

@@ -5,6 +5,8 @@
  *   - with hdrcharset=BINARY each entry carries a record of that name, and
  *     GNU tar prints a warning for each: left out. Without that option names
  *     pass through iconv and the locale, and are no longer raw bytes.
+ *   - SCHILY.devmajor and devminor, another warning: left out, since the
+ *     main header's fields hold any device number that Linux has.
  *   - a time before 1970 with a fraction: it writes seconds and nanoseconds
  *     one after the other, but "-5.25" means 5.25 s before, not 4.75 s.
  *   - names of extended attributes are URL-encoded, while GNU tar takes
