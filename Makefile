@@ -91,6 +91,85 @@ unit-bins: $(UNIT_BIN)
 check-unit: unit-bins ## run the module tests
 	tests/run-unit.sh $(UNIT_BIN)
 
+# Tools of the engine tests and programs of the benchmark.
+$(BUILD)/tests/tools/%: tests/tools/%.c
+	@mkdir -p $(@D)
+	$(CC) $(CPPFLAGS) $(C_FLAGS) $(LD_FLAGS) -o $@ $< -lcrypto
+
+$(BUILD)/tests/bench/%: tests/bench/%.c $(call libs,archive)
+	@mkdir -p $(@D)
+	$(CC) $(CPPFLAGS) $(C_FLAGS) $(LD_FLAGS) -o $@ $< $(call libs,archive) $(HOST_LIBS)
+
+JOBS := $(shell nproc)
+C_SRC := $(wildcard src/*/*.[ch] cmd/*/*.[ch] tests/*/*.[ch] tests/unit/*/*.[ch] \
+         include/snapctl/*/*.h)
+SH_SRC := $(wildcard .ci/run docker/*.sh tests/*.sh tests/*/*.sh tests/*/*.bash \
+          tests/*/*.bats)
+
+.PHONY: check check-engine asan tsan bench demo format lint install uninstall
+check: ## install what is missing, build, run every test
+	docker/deps.sh build test
+	$(MAKE) -j$(JOBS) all unit-bins
+	$(MAKE) -k check-unit asan tsan check-engine
+
+check-engine: all $(BUILD)/tests/tools/treesum ## test on a private engine
+	tests/run-engine.sh
+
+asan: ## run the module tests under ASan and UBSan
+	$(MAKE) -j$(JOBS) BUILD=$(BUILD)/asan OPT='-O1 -g' \
+		SAN='-fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer' \
+		check-unit
+
+# The modules that use threads.
+TSAN_DIRS := base ui scan archive repo restore helper
+tsan: ## run the module tests of what uses threads under TSan
+	$(MAKE) -j$(JOBS) BUILD=$(BUILD)/tsan OPT='-O1 -g' SAN=-fsanitize=thread \
+		UNIT_SRC='$(wildcard $(TSAN_DIRS:%=tests/unit/%/test_*.c))' check-unit
+
+demo: ## snapshot, wreck and roll back a real database
+	docker/deps.sh demo
+	$(MAKE) -j$(JOBS) all
+	docker/demo.sh $(BUILD)/snapctl
+
+bench: ## compare with tar and zstd, restic, borg
+	docker/deps.sh bench
+	$(MAKE) -j$(JOBS) all $(BUILD)/tests/bench/walk
+	tests/bench/run.sh
+
+format: ## format the sources
+	docker/deps.sh lint
+	clang-format -i $(C_SRC)
+
+lint: ## clang-format, clang-tidy, shellcheck, clang's warnings
+	docker/deps.sh build test lint
+	clang-format --dry-run --Werror $(C_SRC)
+	shellcheck -x $(SH_SRC)
+	$(MAKE) -j$(JOBS) CC=clang BUILD=$(BUILD)/clang all unit-bins
+	printf '%s\n' $(filter %.c,$(C_SRC)) | xargs -P $(JOBS) -n 4 \
+		clang-tidy --quiet -- -std=gnu11 $(CPPFLAGS) -Itests/unit
+
+BASHDIR = $(DESTDIR)$(PREFIX)/share/bash-completion/completions
+ZSHDIR  = $(DESTDIR)$(PREFIX)/share/zsh/site-functions
+FISHDIR = $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
+MANDIR  = $(DESTDIR)$(PREFIX)/share/man
+MAN     = $(notdir $(wildcard cmd/snapctl/man/*.[1-8]))
+
+install: all ## install beneath DESTDIR and PREFIX (/usr/local)
+	install -D -m 755 $(BUILD)/snapctl $(DESTDIR)$(PREFIX)/bin/snapctl
+	for m in $(MAN); do install -D -m 644 "cmd/snapctl/man/$$m" \
+		"$(MANDIR)/man$${m##*.}/$$m" || exit 1; done
+	$(BUILD)/snapctl completion bash >$(BUILD)/completion.bash
+	$(BUILD)/snapctl completion zsh >$(BUILD)/completion.zsh
+	$(BUILD)/snapctl completion fish >$(BUILD)/completion.fish
+	install -D -m 644 $(BUILD)/completion.bash $(BASHDIR)/snapctl
+	install -D -m 644 $(BUILD)/completion.zsh $(ZSHDIR)/_snapctl
+	install -D -m 644 $(BUILD)/completion.fish $(FISHDIR)/snapctl.fish
+
+uninstall: ## remove what install put there
+	rm -f $(DESTDIR)$(PREFIX)/bin/snapctl $(BASHDIR)/snapctl \
+		$(ZSHDIR)/_snapctl $(FISHDIR)/snapctl.fish
+	for m in $(MAN); do rm -f "$(MANDIR)/man$${m##*.}/$$m"; done
+
 clean: ## remove the build directory
 	rm -rf $(BUILD)
 
