@@ -67,9 +67,7 @@ static int take_note(struct session *s, struct sc_err *err)
 
 	if (c.bad || kind > NOTE_WARN)
 		return session_protocol(s, "a broken NOTE", err);
-	/* Escaped by the helper already; once more for one that lies keeps
-	 * printable text as it is but for backslashes, so only the control
-	 * characters are checked. */
+	/* Names in it were escaped by the helper. */
 	for (size_t i = 0; i < n; i++)
 		if (text[i] < 0x20 || text[i] == 0x7f)
 			return session_protocol(s, "an unescaped NOTE", err);
@@ -86,8 +84,8 @@ static int take_progress(struct session *s, struct sc_err *err)
 
 	if (frame_varints(&s->in, v, 2, err) < 0)
 		return session_protocol(s, "a broken PROGRESS", err);
-	if (s->o.progress)
-		s->o.progress(s->o.progress_arg, v[0], v[1]);
+	if (s->o.progress && s->in.volume < s->ntaken)
+		s->o.progress(s->o.progress_arg, s->in.volume, v[0], v[1]);
 	return 0;
 }
 

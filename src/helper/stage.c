@@ -169,6 +169,11 @@ int session_stage(struct session *s,
 	if (rc < 0 && send_abort(s, ours.msg, &unsent) < 0)
 		link_cut(&s->link);
 	pthread_join(reader, NULL);
+	/* A helper that failed throws segments away until it is told that no
+	 * more come. */
+	if (rc == 0 && st.rc < 0 && !s->broken &&
+	    send_abort(s, "", &unsent) < 0)
+		s->broken = true;
 	/* Our own failure is the cause of what the helper then says; a lost
 	 * helper is the cause of a failed send. */
 	if (rc < 0 && (ours.code != SC_EIO || st.rc == 0))

@@ -40,7 +40,7 @@
  *            counted), varint payload bytes of them
  *   FAIL     varint sc_code, varint errno, bytes message
  *   NOTE     varint note_kind, bytes text
- *   PROGRESS varint done bytes, varint done files
+ *   PROGRESS of the current volume: varint done bytes, varint done files
  *   SCANNED  struct frame_scanned, one varint each
  *   SEGMENT  u32 plain length, stored bytes (TAKE)
  *   ALLREAD  empty: every byte of every volume was read; stamps checked

@@ -47,8 +47,10 @@ struct session_options {
 	size_t binary_len;
 	struct notes *notes;
 	struct cancel *cancel;
-	/* Told of progress within a command; may be NULL. */
-	void (*progress)(void *arg, uint64_t bytes, uint64_t files);
+	/* Told of progress: what is done of the volume that the helper is
+	 * at. May be NULL; may come from another thread (session_stage). */
+	void (*progress)(void *arg, unsigned volume, uint64_t bytes,
+			 uint64_t files);
 	void *progress_arg;
 };
 
