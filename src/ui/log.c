@@ -12,6 +12,8 @@
 
 #include "private.h"
 
+#define PENDING_MAX ((size_t)1 << 20)
+
 struct kind {
 	const char *prefix, *json, *colour;
 	int level; /* the least at which it is shown */
@@ -61,6 +63,8 @@ void ui_free(struct ui *ui)
 {
 	if (!ui)
 		return;
+	ui_flush(ui, false);
+	buf_free(&ui->pending);
 	pthread_mutex_destroy(&ui->lock);
 	free(ui);
 }
@@ -124,21 +128,42 @@ static void text_line(struct buf *out, const struct kind *k, bool colour,
 	buf_put(out, "\n", 1);
 }
 
-static void put_message(struct ui *ui, const struct kind *k, struct buf *text)
+void ui_flush(struct ui *ui, bool droppable)
 {
-	static unsigned char oom[] = "error: out of memory for a message\n";
-	const struct buf last_words = { .p = oom, .len = sizeof(oom) - 1 };
 	auto_buf struct buf out = { 0 };
 
-	pthread_mutex_lock(&ui->lock);
+	if (!ui->pending.len)
+		return;
 	ui_progress_erase(ui->shown, &out);
-	if (ui->json)
-		json_line(&out, k, text);
-	else
-		text_line(&out, k, ui->term.colour, text);
+	buf_put(&out, ui->pending.p, ui->pending.len);
 	ui_progress_redraw(ui->shown, &out);
-	if (!ui_put(ui, out.failed || text->failed ? &last_words : &out, false))
-		ui->broken = true;
+	/* Out of memory: the lines alone, the next frame mends the bars. */
+	if (ui_put(ui, out.failed ? &ui->pending : &out, droppable) ||
+	    ui->broken)
+		buf_clear(&ui->pending);
+}
+
+/* Messages wait while a stopped terminal or a full pipe takes nothing: a
+ * stack may be down, and its start must not wait for the reader. */
+static void put_message(struct ui *ui, const struct kind *k, struct buf *text)
+{
+	static const char oom[] = "error: out of memory for a message\n";
+	struct buf *to = &ui->pending;
+	size_t before;
+
+	pthread_mutex_lock(&ui->lock);
+	before = to->len;
+	if (ui->json)
+		json_line(to, k, text);
+	else
+		text_line(to, k, ui->term.colour, text);
+	if (to->failed || text->failed) {
+		to->failed = false; /* what stood there before is whole */
+		to->len = before;
+		buf_put(to, oom, sizeof(oom) - 1);
+		to->failed = false;
+	}
+	ui_flush(ui, to->len < PENDING_MAX);
 	pthread_mutex_unlock(&ui->lock);
 }
 

@@ -17,12 +17,16 @@ struct ui {
 	bool json; /* messages as JSON, also when quiet */
 	int level;
 	bool broken; /* stderr is gone: stay silent, the exit code speaks */
+	struct buf pending; /* message lines the terminal has not taken yet */
 	struct ui_progress *shown;
 };
 
 /* Writes to the terminal with the lock held. False when nothing was written:
  * dropped, failed, or b is not whole. */
 bool ui_put(struct ui *ui, const struct buf *b, bool droppable);
+/* Writes what is pending, above the bars, with the lock held. droppable: only
+ * if the terminal takes it now. */
+void ui_flush(struct ui *ui, bool droppable);
 /* s without what could act on a terminal; backslashes stay single. */
 void ui_sanitise(struct buf *out, const char *s, size_t n);
 

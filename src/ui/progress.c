@@ -182,6 +182,7 @@ static void tick(struct ui_progress *p)
 	uint64_t t = now(p);
 	struct ui_frame f = look(p, t);
 
+	ui_flush(p->ui, true);
 	if (mode == UI_TTY)
 		draw_tty(p, &f);
 	else if ((mode == UI_PLAIN && t - p->last_line >= PLAIN_EVERY) ||
@@ -366,6 +367,7 @@ void ui_progress_end(struct ui_progress *p)
 	if (p->running)
 		pthread_join(p->thread, NULL);
 	pthread_mutex_lock(&ui->lock);
+	ui_flush(ui, false);
 	t = now(p);
 	f = look(p, t);
 	f.last = true;

@@ -62,7 +62,8 @@ void ui_progress_restart(struct ui_progress *p);
 /* The stack goes down or is up again: how long it is down is displayed. */
 void ui_progress_down(struct ui_progress *p, bool down);
 /* Draws the last frame, which stays, joins the thread and frees p. NULL
- * allowed. */
+ * allowed. To be called when the stack runs again: it waits for a terminal
+ * that is stopped. */
 void ui_progress_end(struct ui_progress *p);
 
 /* Without the thread, for tests: the same, and one frame by hand. */

@@ -61,12 +61,16 @@ struct ui; /* safe to use from several threads */
 
 int ui_new(const struct ui_term *term, enum ui_mode mode, int level,
 	   struct ui **out, struct sc_err *err);
-void ui_free(struct ui *ui); /* NULL allowed; progress has ended */
+/* NULL allowed; progress has ended. Waits until the terminal has taken all
+ * messages. */
+void ui_free(struct ui *ui);
 /* "tty" … as --progress takes it; false if unknown. */
 bool ui_mode_parse(const char *s, enum ui_mode *out);
 /* The mode in force: never UI_AUTO, UI_NONE when quiet. */
 enum ui_mode ui_mode(const struct ui *ui);
 
+/* None of these waits for a terminal that is stopped or a pipe that is full:
+ * the line is kept and written as soon as it is taken (up to 1 MiB). */
 #define UI_PRINTF __attribute__((format(printf, 2, 3)))
 
 void ui_error(struct ui *ui, const char *fmt, ...) UI_PRINTF;  /* error: */

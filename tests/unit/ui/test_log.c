@@ -142,6 +142,20 @@ static void lost_stderr_is_survived(void **state)
 	screen_free(s);
 }
 
+static void nothing_is_lost_at_the_end(void **state)
+{
+	struct screen *s = screen_new(80, 24);
+	struct ui *ui = ui_on(s, UI_AUTO, 0, false, false);
+
+	(void)state;
+	s->stuck = true;
+	ui_error(ui, "kept");
+	assert_int_equal(s->raw.len, 0);
+	ui_free(ui); /* insists */
+	assert_string_equal(buf_cstr(&s->raw), "error: kept\n");
+	screen_free(s);
+}
+
 static void modes(void **state)
 {
 	static const char *const name[] = { "auto", "tty", "plain", "json",
@@ -178,6 +192,7 @@ int main(void)
 		cmocka_unit_test(colour_only_when_wanted),
 		cmocka_unit_test(stderr_obeys_the_environment),
 		cmocka_unit_test(lost_stderr_is_survived),
+		cmocka_unit_test(nothing_is_lost_at_the_end),
 		cmocka_unit_test(modes),
 	};
 

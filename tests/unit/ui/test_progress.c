@@ -114,6 +114,7 @@ static void last_frame_stays(void **state)
 	screen_seconds(s, 0.5);
 	s->stuck = true; /* the last one is not dropped */
 	ui_progress_end(f.p);
+	s->stuck = false;
 	ui_note(f.ui, "done");
 	assert_string_equal(
 		s->cell[0],
@@ -129,7 +130,7 @@ static void no_width_wraps(void **state)
 {
 	static const char *const names[] = {
 		"a", "project_with_a_very_long_name_indeed_db-data",
-		"esc\033[2J\xff", "stra\xc3\x9f" "e",
+		"esc\033[2J\xff", "gro\xc3\x9fz",
 	};
 
 	(void)state;
@@ -204,6 +205,30 @@ static void stuck_terminal_drops_frames(void **state)
 	ui_progress_tick(f.p);
 	assert_string_equal(f.s->cell[2], "read  2.50 s");
 	assert_string_equal(f.s->cell[3], "");
+	finish(&f);
+}
+
+static void stuck_terminal_gets_messages_later(void **state)
+{
+	struct fixture f = begin(UI_TTY, 100, 24, two, 2);
+	size_t len;
+
+	(void)state;
+	ui_progress_phase(f.p, "read");
+	work(&f);
+	len = f.s->raw.len;
+	f.s->stuck = true;
+	ui_warn(f.ui, "one");
+	ui_warn(f.ui, "two");
+	ui_progress_tick(f.p);
+	assert_int_equal(f.s->raw.len, len);
+	f.s->stuck = false;
+	ui_progress_tick(f.p);
+	assert_string_equal(f.s->cell[0], "warning: one");
+	assert_string_equal(f.s->cell[1], "warning: two");
+	assert_memory_equal(f.s->cell[2], "shop_db ", 8);
+	assert_string_equal(f.s->cell[4], "read  1.50 s");
+	assert_string_equal(f.s->cell[5], "");
 	finish(&f);
 }
 
@@ -380,6 +405,7 @@ int main(void)
 		cmocka_unit_test(long_name_keeps_its_end),
 		cmocka_unit_test(low_terminal_shows_what_works),
 		cmocka_unit_test(stuck_terminal_drops_frames),
+		cmocka_unit_test(stuck_terminal_gets_messages_later),
 		cmocka_unit_test(downtime_is_counted),
 		cmocka_unit_test(plain_lines),
 		cmocka_unit_test(json_lines_parse),
