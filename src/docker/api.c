@@ -23,9 +23,9 @@ void docker_strv_free(char **v)
 	free(v);
 }
 
-int api_do(struct docker *d, const char *method, const char *path,
-	   json_t *body, long timeout_ms, const char *what, const char *name,
-	   long *status, json_t **doc, struct sc_err *err)
+int api_do(struct docker *d, const char *method, const char *path, json_t *body,
+	   long timeout_ms, const char *what, const char *name, long *status,
+	   json_t **doc, struct sc_err *err)
 {
 	json_t auto_json *answer = NULL;
 	long code = 0;

@@ -14,7 +14,6 @@
 #include <string.h>
 #include <strings.h>
 #include <sys/eventfd.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <snapctl/base/mem.h>
@@ -43,14 +42,6 @@ struct docker_attach {
 
 /* -- waiting ------------------------------------------------------------ */
 
-static int64_t now_ms(void)
-{
-	struct timespec t;
-
-	(void)clock_gettime(CLOCK_MONOTONIC, &t);
-	return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
-
 /* Until the socket is ready for events; deadline in ms, -1 for none. */
 static int wait_for(struct docker_attach *a, short events, int64_t deadline,
 		    struct sc_err *err)
@@ -60,7 +51,7 @@ static int wait_for(struct docker_attach *a, short events, int64_t deadline,
 		{ .fd = a->abort_fd, .events = POLLIN },
 		{ .fd = docker_cancel_fd(a->d), .events = POLLIN },
 	};
-	int64_t left = deadline < 0 ? -1 : deadline - now_ms();
+	int64_t left = deadline < 0 ? -1 : deadline - docker_now_ms();
 	int n;
 
 	if (docker_cancelled(a->d))
@@ -71,8 +62,7 @@ static int wait_for(struct docker_attach *a, short events, int64_t deadline,
 	if (n < 0 && errno != EINTR)
 		return sc_fail(err, SC_EIO, errno, "poll");
 	if (n > 0 && p[1].revents)
-		return sc_fail(err, SC_EENGINE, 0,
-			       "attached stream: given up");
+		return sc_fail(err, SC_EENGINE, 0, "attached stream: given up");
 	if (n > 0 && p[2].revents && docker_cancelled(a->d))
 		return cancel_check(a->d->cancel, err);
 	if (n == 0)
@@ -192,7 +182,7 @@ static int refused(struct docker_attach *a, const char *head, long status,
 static int read_answer(struct docker_attach *a, const char *id,
 		       struct sc_err *err)
 {
-	int64_t deadline = now_ms() + DOCKER_SILENCE_MS;
+	int64_t deadline = docker_now_ms() + DOCKER_SILENCE_MS;
 	char head[HEAD_MAX + 1];
 	const char *space;
 	long status;
@@ -204,16 +194,17 @@ static int read_answer(struct docker_attach *a, const char *id,
 	if (strncmp(head, "HTTP/1.", 7) != 0 || status < 100)
 		return sc_fail(err, SC_EPROTO, 0,
 			       "attach to container %s: the engine's answer "
-			       "is not HTTP", id);
+			       "is not HTTP",
+			       id);
 	if (status >= 400)
 		return refused(a, head, status, id, deadline, err);
 	if ((status != 101 && status != 200) ||
-	    header(head, "Transfer-Encoding") ||
-	    header(head, "Content-Length"))
+	    header(head, "Transfer-Encoding") || header(head, "Content-Length"))
 		return sc_fail(err, SC_EPROTO, 0,
 			       "attach to container %s: something between "
 			       "here and the engine does not pass the "
-			       "connection on (HTTP status %ld)", id, status);
+			       "connection on (HTTP status %ld)",
+			       id, status);
 	return 0;
 }
 
@@ -229,7 +220,8 @@ static int send_request(struct docker_attach *a, const char *id,
 
 	if (!path)
 		return -1;
-	buf_printf(&rq, "POST %s%s%s?stream=1&stdin=1&stdout=1&stderr=1 "
+	buf_printf(&rq,
+		   "POST %s%s%s?stream=1&stdin=1&stdout=1&stderr=1 "
 		   "HTTP/1.1\r\nHost: %.*s\r\n"
 		   "User-Agent: snapctl/" SNAPCTL_VERSION "\r\n"
 		   "Connection: Upgrade\r\nUpgrade: tcp\r\n"
@@ -242,7 +234,8 @@ static int send_request(struct docker_attach *a, const char *id,
 
 static int start(struct docker_attach *a, const char *id, struct sc_err *err)
 {
-	a->rq = (struct http_req){ .method = "POST", .path = "/",
+	a->rq = (struct http_req){ .method = "POST",
+				   .path = "/",
 				   .silence_ms = DOCKER_SILENCE_MS,
 				   .connect_only = true };
 	a->abort_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -298,8 +291,7 @@ void docker_attach_close(struct docker_attach *a)
 
 /* -- reading ------------------------------------------------------------ */
 
-static void keep_tail(struct docker_attach *a, const unsigned char *p,
-		      size_t n)
+static void keep_tail(struct docker_attach *a, const unsigned char *p, size_t n)
 {
 	size_t drop;
 
@@ -369,8 +361,8 @@ static ssize_t take_piece(struct docker_attach *a, void *p, size_t n,
 static ssize_t receive_direct(struct docker_attach *a, void *p, size_t n,
 			      struct sc_err *err)
 {
-	ssize_t got = receive(a, p, n < a->demux.left ? n : a->demux.left, -1,
-			      err);
+	ssize_t got =
+		receive(a, p, n < a->demux.left ? n : a->demux.left, -1, err);
 
 	if (got > 0)
 		a->demux.left -= (uint32_t)got;

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <snapctl/base/mem.h>
@@ -26,6 +27,14 @@ int docker_cancel_fd(const struct docker *d)
 	return d->cancel && atomic_load(&d->shield) <= 0 ? d->cancel->fd : -1;
 }
 
+int64_t docker_now_ms(void)
+{
+	struct timespec t;
+
+	(void)clock_gettime(CLOCK_MONOTONIC, &t);
+	return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
 /* -- what the engine says ----------------------------------------------- */
 
 const char *docker_message(json_t *doc)
@@ -33,8 +42,8 @@ const char *docker_message(json_t *doc)
 	static const char *const keys[] = { "message", "cause", "error" };
 
 	for (size_t i = 0; i < ARRAY_LEN(keys); i++) {
-		const char *s = json_string_value(
-			json_object_get(doc, keys[i]));
+		const char *s =
+			json_string_value(json_object_get(doc, keys[i]));
 
 		if (s && *s)
 			return s;
@@ -73,8 +82,8 @@ json_t *docker_error_doc(const void *p, size_t n)
 		return doc;
 	json_decref(doc);
 	one_line(text, p, n);
-	return *text ? json_pack("{s:s%}", "message", text, strlen(text)) :
-		       NULL;
+	return *text ? json_pack("{s:s%}", "message", text, strlen(text))
+		     : NULL;
 }
 
 int docker_said_no(struct sc_err *err, long status, json_t *doc,
@@ -137,8 +146,7 @@ char *docker_path(const char *before, const char *name, const char *after,
 
 int docker_exchange(struct docker *d, const char *method, const char *path,
 		    const char *type, const void *body, size_t len,
-		    long timeout_ms, struct http_rsp *rsp,
-		    struct sc_err *err)
+		    long timeout_ms, struct http_rsp *rsp, struct sc_err *err)
 {
 	auto_free char *whole = NULL;
 	struct http_req rq = {
@@ -231,9 +239,9 @@ static char *stable_id(const struct docker_info *i, char *id)
 		return id;
 	free(id);
 	return asprintf(&made, "podman:%s:%s", i->name ? i->name : "",
-			i->root_dir ? i->root_dir : "") < 0 ?
-		       NULL :
-		       made;
+			i->root_dir ? i->root_dir : "") < 0
+		       ? NULL
+		       : made;
 }
 
 /* A proxy may keep /info to itself; then its fields stay "". */
@@ -260,8 +268,8 @@ static int read_info(struct docker *d, struct sc_err *err)
 	return js_check(&s, "GET /info", err);
 }
 
-static int open_at(const char *host, struct cancel *cancel,
-		   struct docker **out, struct sc_err *err)
+static int open_at(const char *host, struct cancel *cancel, struct docker **out,
+		   struct sc_err *err)
 {
 	struct docker *d = calloc(1, sizeof(*d));
 
@@ -327,10 +335,12 @@ static int open_default(struct cancel *cancel, struct docker **out,
 		*err = denied;
 		return -1;
 	}
-	return sc_fail(err, SC_EENGINE, e.sys,
-		       "no container engine; tried %s: start it, or name its "
-		       "socket with --host or DOCKER_HOST",
-		       buf_cstr(&tried) ? buf_cstr(&tried) : "");
+	(void)sc_fail(err, SC_EENGINE, 0,
+		      "no container engine; tried %s: start it, or name its "
+		      "socket with --host or DOCKER_HOST",
+		      buf_cstr(&tried) ? buf_cstr(&tried) : "");
+	err->sys = e.sys;
+	return -1;
 }
 
 int docker_open(const char *host, struct cancel *cancel, struct docker **out,
@@ -355,6 +365,7 @@ int docker_open(const char *host, struct cancel *cancel, struct docker **out,
 	if (context && *context && strcmp(context, "default") != 0)
 		return sc_fail(err, SC_EUSAGE, 0,
 			       "DOCKER_CONTEXT=%s: contexts are not supported "
-			       "yet; set DOCKER_HOST instead", context);
+			       "yet; set DOCKER_HOST instead",
+			       context);
 	return open_default(cancel, out, err);
 }

@@ -117,6 +117,11 @@ static void read_host(struct js *s, json_t *o, struct docker_container *c)
 
 	c->auto_remove = js_bool(s, h, "AutoRemove");
 	c->restart_policy = js_str(s, js_obj(s, h, "RestartPolicy"), "Name");
+	if (c->restart_policy && !*c->restart_policy) {
+		free(c->restart_policy);
+		c->restart_policy = strdup("no");
+		s->oom |= !c->restart_policy;
+	}
 	c->network_mode = js_str(s, h, "NetworkMode");
 	c->pid_mode = js_str(s, h, "PidMode");
 	c->ipc_mode = js_str(s, h, "IpcMode");
@@ -175,8 +180,7 @@ static void read_container(struct js *s, json_t *o, struct docker_container *c)
 }
 
 int docker_container_inspect(struct docker *d, const char *id,
-			     struct docker_container **out,
-			     struct sc_err *err)
+			     struct docker_container **out, struct sc_err *err)
 {
 	auto_free char *path = docker_path("/containers/", id, "/json", err);
 	json_t auto_json *doc = NULL;
@@ -253,8 +257,7 @@ int docker_container_create(struct docker *d, const char *name, json_t *config,
 		   name, &status, &doc, err) < 0) {
 		/* Podman's status for a name that is taken is 500. */
 		if (err && (status == 409 ||
-			    (status == 500 &&
-			     strstr(err->msg, "name") &&
+			    (status == 500 && strstr(err->msg, "name") &&
 			     strstr(err->msg, "already in use"))))
 			err->code = SC_ELOCKED;
 		return -1;
@@ -279,16 +282,16 @@ static int post(struct docker *d, const char *id, const char *verb,
 
 	if (!path)
 		return -1;
-	return api_do(d, "POST", path, NULL, timeout_ms, what, id, status,
-		      doc, err);
+	return api_do(d, "POST", path, NULL, timeout_ms, what, id, status, doc,
+		      err);
 }
 
 int docker_container_remove(struct docker *d, const char *id, bool force,
 			    struct sc_err *err)
 {
 	/* Never v=1: volumes are not ours to delete. */
-	auto_free char *path = docker_path("/containers/", id,
-					   force ? "?force=1" : "", err);
+	auto_free char *path =
+		docker_path("/containers/", id, force ? "?force=1" : "", err);
 	struct sc_err own = { 0 };
 	long status = 0;
 
@@ -310,16 +313,15 @@ int docker_container_remove(struct docker *d, const char *id, bool force,
 
 /* -- start, stop, pause ------------------------------------------------- */
 
-int docker_container_start(struct docker *d, const char *id,
-			   struct sc_err *err)
+int docker_container_start(struct docker *d, const char *id, struct sc_err *err)
 {
 	return post(d, id, "/start", DOCKER_SLOW_MS, "start container", NULL,
 		    NULL, err);
 }
 
 /* How long a stop may be silent. */
-static int stop_silence(struct docker *d, const char *id, int timeout,
-			long *ms, struct sc_err *err)
+static int stop_silence(struct docker *d, const char *id, int timeout, long *ms,
+			struct sc_err *err)
 {
 	struct docker_container *c = NULL;
 	int rc;
@@ -332,8 +334,8 @@ static int stop_silence(struct docker *d, const char *id, int timeout,
 			return sc_fail(err, SC_ENOTFOUND, 0,
 				       "stop container %s: no such container",
 				       id);
-		timeout = c->stop_timeout < 0 ? DEFAULT_STOP_SECONDS :
-						c->stop_timeout;
+		timeout = c->stop_timeout < 0 ? DEFAULT_STOP_SECONDS
+					      : c->stop_timeout;
 		docker_container_free(c);
 	}
 	*ms = ((long)timeout + STOP_GRACE_SECONDS) * 1000;
@@ -373,8 +375,7 @@ static int post_until(struct docker *d, const char *id, const char *verb,
 	return so ? 0 : -1;
 }
 
-int docker_container_pause(struct docker *d, const char *id,
-			   struct sc_err *err)
+int docker_container_pause(struct docker *d, const char *id, struct sc_err *err)
 {
 	return post_until(d, id, "/pause", "pause container", DOCKER_PAUSED,
 			  err);
@@ -394,8 +395,7 @@ int docker_container_wait(struct docker *d, const char *id, int *exit_code,
 	struct js s = { 0 };
 	int64_t code;
 
-	if (post(d, id, "/wait", -1, "wait for container", &doc, NULL,
-		 err) < 0)
+	if (post(d, id, "/wait", -1, "wait for container", &doc, NULL, err) < 0)
 		return -1;
 	code = js_int(&s, doc, "StatusCode", INT64_MIN);
 	if (code < INT32_MIN || code > INT32_MAX)

@@ -13,7 +13,8 @@ static int decode_head(struct demux *m, struct sc_err *err)
 	if (h[0] > DEMUX_ERROR || h[1] || h[2] || h[3])
 		return sc_fail(err, SC_EPROTO, 0,
 			       "attached stream: bad frame header "
-			       "%02x%02x%02x%02x", h[0], h[1], h[2], h[3]);
+			       "%02x%02x%02x%02x",
+			       h[0], h[1], h[2], h[3]);
 	if (len > DEMUX_MAX)
 		return sc_fail(err, SC_EPROTO, 0,
 			       "attached stream: frame of %u bytes", len);
@@ -24,8 +25,7 @@ static int decode_head(struct demux *m, struct sc_err *err)
 }
 
 ssize_t demux_take(struct demux *m, const unsigned char *p, size_t n,
-		   const unsigned char **data, size_t *len,
-		   struct sc_err *err)
+		   const unsigned char **data, size_t *len, struct sc_err *err)
 {
 	size_t used = 0;
 

@@ -85,9 +85,9 @@ static int parse_tcp(const char *rest, struct endpoint *e, struct sc_err *err)
 		       host - (bracket ? (size_t)(bracket - rest) : 0));
 	if (asprintf(&e->base, "%s://%.*s%s%.*s", e->tls ? "https" : "http",
 		     (int)host, rest,
-		     colon    ? "" :
-		     e->tls   ? ":2376" :
-				":2375",
+		     colon    ? ""
+		     : e->tls ? ":2376"
+			      : ":2375",
 		     (int)(len - host), slash) < 0) {
 		e->base = NULL;
 		return sc_oom(err, "engine address");
@@ -95,18 +95,17 @@ static int parse_tcp(const char *rest, struct endpoint *e, struct sc_err *err)
 	return 0;
 }
 
-static int parse_unix(const char *path, struct endpoint *e,
-		      struct sc_err *err)
+static int parse_unix(const char *path, struct endpoint *e, struct sc_err *err)
 {
 	if (*path != '/')
 		return sc_fail(err, SC_EUSAGE, 0,
-			       "engine address %s: not unix:///PATH",
-			       e->host);
+			       "engine address %s: not unix:///PATH", e->host);
 	/* sun_path, with its NUL */
 	if (strlen(path) >= 108)
 		return sc_fail(err, SC_EUSAGE, 0,
 			       "engine address %s: a socket's path has at "
-			       "most 107 bytes", e->host);
+			       "most 107 bytes",
+			       e->host);
 	e->sock = strdup(path);
 	e->base = strdup("http://docker");
 	if (!e->sock || !e->base)
@@ -127,10 +126,12 @@ static int parse(const char *host, struct endpoint *e, struct sc_err *err)
 		return sc_fail(err, SC_EUSAGE, 0,
 			       "engine address %s: ssh is not supported yet; "
 			       "forward the socket with ssh -L and use "
-			       "unix://", host);
+			       "unix://",
+			       host);
 	return sc_fail(err, SC_EUSAGE, 0,
 		       "engine address %s: neither unix:///PATH nor "
-		       "tcp://HOST:PORT", host);
+		       "tcp://HOST:PORT",
+		       host);
 }
 
 int endpoint_parse(const char *host, struct endpoint *out, struct sc_err *err)

@@ -30,7 +30,7 @@ struct docker_events {
 	struct http_req rq;
 	struct http_rsp rsp;
 	char *path;
-	struct buf line; /* an event that has not ended yet */
+	struct buf line;   /* an event that has not ended yet */
 	struct sc_err bad; /* why the sink gave up */
 	pthread_t thread;
 	bool started;
@@ -49,8 +49,8 @@ static int exit_code_of(json_t *attr)
 	static const char *const keys[] = { "exitCode", "containerExitCode" };
 
 	for (size_t i = 0; i < ARRAY_LEN(keys); i++) {
-		const char *s = json_string_value(
-			json_object_get(attr, keys[i]));
+		const char *s =
+			json_string_value(json_object_get(attr, keys[i]));
 		char *end;
 		long v;
 
@@ -92,8 +92,8 @@ int docker_event_parse(const char *p, size_t n, struct docker_event *out,
 	if (strcmp(out->action, "died") == 0) /* Podman */
 		strcpy(out->action, "die");
 	if (strcmp(out->action, "die") == 0)
-		out->exit_code = exit_code_of(
-			json_object_get(actor, "Attributes"));
+		out->exit_code =
+			exit_code_of(json_object_get(actor, "Attributes"));
 	return 1;
 }
 
@@ -118,8 +118,8 @@ static int push(struct docker_events *e, const struct docker_event *ev,
 	if (e->n >= QUEUE_MAX)
 		rc = sc_fail(err, SC_EENGINE, 0,
 			     "event stream: %u events nobody read", QUEUE_MAX);
-	else if (mem_grow(&e->q, &e->cap, e->first + e->n + 1,
-			  sizeof(*e->q)) < 0)
+	else if (mem_grow(&e->q, &e->cap, e->first + e->n + 1, sizeof(*e->q)) <
+		 0)
 		rc = sc_oom(err, "events");
 	if (rc == 0) {
 		e->q[e->first + e->n++] = *ev;
@@ -231,8 +231,7 @@ static bool unix_time(const char *s, char out[40])
 			if (i < 9)
 				nano[i] = *p;
 	t = timegm(&tm);
-	if ((*p == '+' || *p == '-') &&
-	    sscanf(p + 1, "%2d:%2d", &h, &m) == 2)
+	if ((*p == '+' || *p == '-') && sscanf(p + 1, "%2d:%2d", &h, &m) == 2)
 		t -= (*p == '+' ? 60 : -60) * (h * 60 + m);
 	else if (strcmp(p, "Z") != 0)
 		return false;
@@ -254,8 +253,10 @@ static int make_path(struct docker_events *e, struct sc_err *err)
 	/* Where /info is kept from us the small gap has to do. */
 	if (status >= 400 || !now || !unix_time(now, since + 7))
 		*since = 0;
-	if (asprintf(&e->path, "%s/events?filters=%%7B%%22type%%22%%3A%%5B"
-		     "%%22container%%22%%5D%%7D%s", d->prefix, since) < 0) {
+	if (asprintf(&e->path,
+		     "%s/events?filters=%%7B%%22type%%22%%3A%%5B"
+		     "%%22container%%22%%5D%%7D%s",
+		     d->prefix, since) < 0) {
 		e->path = NULL;
 		return sc_oom(err, "request");
 	}
@@ -268,9 +269,12 @@ static int subscribe(struct docker_events *e, struct sc_err *err)
 	int rc;
 
 	e->rq = (struct http_req){
-		.method = "GET", .path = e->path,
-		.silence_ms = DOCKER_SILENCE_MS, .max = DOCKER_DOC_MAX,
-		.sink = on_bytes, .arg = e,
+		.method = "GET",
+		.path = e->path,
+		.silence_ms = DOCKER_SILENCE_MS,
+		.max = DOCKER_DOC_MAX,
+		.sink = on_bytes,
+		.arg = e,
 	};
 	if (http_new(e->d, &e->h, err) < 0 ||
 	    http_begin(e->h, &e->rq, &e->rsp, err) < 0)
@@ -350,25 +354,17 @@ void docker_events_close(struct docker_events *e)
 
 /* -- the reader's side -------------------------------------------------- */
 
-static int64_t now_ms(void)
-{
-	struct timespec t;
-
-	(void)clock_gettime(CLOCK_MONOTONIC, &t);
-	return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
-
 int docker_events_next(struct docker_events *e, int timeout_ms,
 		       struct docker_event *out, struct sc_err *err)
 {
-	int64_t deadline = now_ms() + timeout_ms;
+	int64_t deadline = docker_now_ms() + timeout_ms;
 
 	for (;;) {
 		struct pollfd p[2] = {
 			{ .fd = e->fd, .events = POLLIN },
 			{ .fd = docker_cancel_fd(e->d), .events = POLLIN },
 		};
-		int64_t left = timeout_ms < 0 ? -1 : deadline - now_ms();
+		int64_t left = timeout_ms < 0 ? -1 : deadline - docker_now_ms();
 		int rc;
 
 		if (docker_cancelled(e->d))

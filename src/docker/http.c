@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT */
+#include <curl/curl.h>
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <time.h>
-#include <curl/curl.h>
 
 #include "internal.h"
 
@@ -154,10 +153,10 @@ static size_t on_body(char *p, size_t size, size_t n, void *arg)
 
 /* -- options ------------------------------------------------------------ */
 
-#define SET(h, opt, value)                                                    \
-	do {                                                                  \
-		if ((h)->rc == CURLE_OK)                                      \
-			(h)->rc = curl_easy_setopt((h)->easy, opt, value);    \
+#define SET(h, opt, value)                                                 \
+	do {                                                               \
+		if ((h)->rc == CURLE_OK)                                   \
+			(h)->rc = curl_easy_setopt((h)->easy, opt, value); \
 	} while (0)
 
 static void set_endpoint(struct http *h, const struct endpoint *ep)
@@ -230,16 +229,8 @@ static int set_url(struct http *h, struct sc_err *err)
 	return 0;
 }
 
-static int64_t now_ms(void)
-{
-	struct timespec t;
-
-	(void)clock_gettime(CLOCK_MONOTONIC, &t);
-	return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
-
-int http_begin(struct http *h, const struct http_req *rq,
-	       struct http_rsp *rsp, struct sc_err *err)
+int http_begin(struct http *h, const struct http_req *rq, struct http_rsp *rsp,
+	       struct sc_err *err)
 {
 	detach(h);
 	curl_easy_reset(h->easy);
@@ -249,7 +240,7 @@ int http_begin(struct http *h, const struct http_req *rq,
 	h->head = h->too_big = h->oom = h->given_up = false;
 	h->head_len = 0;
 	h->moved = 0;
-	h->moved_at = now_ms();
+	h->moved_at = docker_now_ms();
 	*h->text = 0;
 	rsp->status = 0;
 	*rsp->api = 0;
@@ -288,13 +279,14 @@ static int cannot_connect(struct http *h, struct sc_err *err)
 		return sc_fail(err, SC_EENGINE, EACCES,
 			       "no access to the engine's socket %s: run as "
 			       "root or as a member of the group that owns it "
-			       "(usually \"docker\")", ep->sock);
+			       "(usually \"docker\")",
+			       ep->sock);
 	if (!sys && *h->text)
 		return sc_fail(err, SC_EENGINE, 0,
 			       "connect to the engine at %s: %s", ep->host,
 			       h->text);
-	return sc_fail(err, SC_EENGINE, (int)sys,
-		       "connect to the engine at %s", ep->host);
+	return sc_fail(err, SC_EENGINE, (int)sys, "connect to the engine at %s",
+		       ep->host);
 }
 
 static int broken(struct http *h, CURLcode rc, struct sc_err *err)
@@ -312,13 +304,15 @@ static int broken(struct http *h, CURLcode rc, struct sc_err *err)
 	case CURLE_GOT_NOTHING:
 		return sc_fail(err, SC_EENGINE, 0,
 			       "%s %s: the engine at %s closed the connection "
-			       "without an answer", m, p, host);
+			       "without an answer",
+			       m, p, host);
 	case CURLE_RECV_ERROR:
 	case CURLE_SEND_ERROR:
 	case CURLE_PARTIAL_FILE:
 		return sc_fail(err, SC_EENGINE, 0,
 			       "%s %s: the connection to the engine at %s "
-			       "broke", m, p, host);
+			       "broke%s%s",
+			       m, p, host, *h->text ? ": " : "", h->text);
 	case CURLE_UNSUPPORTED_PROTOCOL:
 	case CURLE_WEIRD_SERVER_REPLY:
 		return sc_fail(err, SC_EPROTO, 0,
@@ -327,8 +321,8 @@ static int broken(struct http *h, CURLcode rc, struct sc_err *err)
 	case CURLE_OUT_OF_MEMORY:
 		return sc_oom(err, "request");
 	default:
-		return sc_fail(err, SC_EENGINE, 0, "%s %s: engine at %s: %s",
-			       m, p, host,
+		return sc_fail(err, SC_EENGINE, 0, "%s %s: engine at %s: %s", m,
+			       p, host,
 			       *h->text ? h->text : curl_easy_strerror(rc));
 	}
 }
@@ -343,7 +337,8 @@ static int fail(struct http *h, CURLcode rc, struct sc_err *err)
 	if (h->too_big)
 		return sc_fail(err, SC_EPROTO, 0,
 			       "%s %s: the engine's answer is larger than "
-			       "%zu bytes", h->rq->method, h->rq->path,
+			       "%zu bytes",
+			       h->rq->method, h->rq->path,
 			       h->head ? h->rq->max : (size_t)HEAD_MAX);
 	return broken(h, rc, err);
 }
@@ -357,9 +352,9 @@ static int over(struct http *h, struct sc_err *err)
 
 	while ((m = curl_multi_info_read(h->multi, &left)))
 		if (m->msg == CURLMSG_DONE)
-			return m->data.result == CURLE_OK ?
-				       0 :
-				       fail(h, m->data.result, err);
+			return m->data.result == CURLE_OK
+				       ? 0
+				       : fail(h, m->data.result, err);
 	return sc_fail(err, SC_EENGINE, 0, "%s %s: libcurl lost the request",
 		       h->rq->method, h->rq->path);
 }
@@ -375,7 +370,7 @@ static void look_for_movement(struct http *h)
 	up += down + (curl_off_t)h->head_len;
 	if (up != h->moved) {
 		h->moved = up;
-		h->moved_at = now_ms();
+		h->moved_at = docker_now_ms();
 	}
 }
 
@@ -388,12 +383,13 @@ static int wait_more(struct http *h, struct sc_err *err)
 
 	if (h->rq->silence_ms >= 0) {
 		look_for_movement(h);
-		left = h->moved_at + h->rq->silence_ms - now_ms();
+		left = h->moved_at + h->rq->silence_ms - docker_now_ms();
 		if (left <= 0)
 			return sc_fail(err, SC_EENGINE, 0,
 				       "%s %s: the engine at %s was silent "
-				       "for %ld s", h->rq->method,
-				       h->rq->path, h->d->ep.host,
+				       "for %ld s",
+				       h->rq->method, h->rq->path,
+				       h->d->ep.host,
 				       (h->rq->silence_ms + 999) / 1000);
 	}
 	extra.fd = h->rq->deaf ? -1 : docker_cancel_fd(h->d);
@@ -467,8 +463,8 @@ static void put_idle(struct docker *d, struct http *h)
 	http_free(h);
 }
 
-int http_call(struct docker *d, const struct http_req *rq,
-	      struct http_rsp *rsp, struct sc_err *err)
+int http_call(struct docker *d, const struct http_req *rq, struct http_rsp *rsp,
+	      struct sc_err *err)
 {
 	struct http *h;
 
@@ -518,8 +514,7 @@ ssize_t http_recv(struct http *h, void *p, size_t n, struct sc_err *err)
 	return (ssize_t)got;
 }
 
-ssize_t http_send(struct http *h, const void *p, size_t n,
-		  struct sc_err *err)
+ssize_t http_send(struct http *h, const void *p, size_t n, struct sc_err *err)
 {
 	size_t sent = 0;
 	CURLcode rc = curl_easy_send(h->easy, p, n, &sent);

@@ -25,9 +25,9 @@
 /* -- endpoint.c --------------------------------------------------------- */
 
 struct endpoint {
-	char *host; /* as it was written */
-	char *sock; /* path of the unix socket, or NULL */
-	char *base; /* "http://docker", "https://host:2376" */
+	char *host;	       /* as it was written */
+	char *sock;	       /* path of the unix socket, or NULL */
+	char *base;	       /* "http://docker", "https://host:2376" */
 	char *ca, *cert, *key; /* PEM files; NULL: not used */
 	bool tls;
 };
@@ -71,6 +71,7 @@ void js_decref(json_t **j);
 /* -- client.c ----------------------------------------------------------- */
 
 struct http;
+struct http_rsp;
 
 struct docker {
 	struct docker_info info;
@@ -87,12 +88,12 @@ struct docker {
 bool docker_cancelled(const struct docker *d);
 /* The descriptor to watch for it, or -1. */
 int docker_cancel_fd(const struct docker *d);
+/* A clock that only goes forward. */
+int64_t docker_now_ms(void);
 /* A body of any type and the answer as bytes. path without the version. */
-struct http_rsp;
 int docker_exchange(struct docker *d, const char *method, const char *path,
 		    const char *type, const void *body, size_t len,
-		    long timeout_ms, struct http_rsp *rsp,
-		    struct sc_err *err);
+		    long timeout_ms, struct http_rsp *rsp, struct sc_err *err);
 /* "what name: the engine's message" from an answer with status >= 400 (doc
  * may be NULL). 404 is SC_ENOTFOUND, the rest SC_EENGINE. Returns -1. */
 int docker_said_no(struct sc_err *err, long status, json_t *doc,
@@ -115,9 +116,9 @@ int negotiate_run(struct docker *d, struct sc_err *err);
 
 /* One request; statuses of 400 and above are errors (see docker_said_no).
  * status and doc may be NULL. */
-int api_do(struct docker *d, const char *method, const char *path,
-	   json_t *body, long timeout_ms, const char *what, const char *name,
-	   long *status, json_t **doc, struct sc_err *err);
+int api_do(struct docker *d, const char *method, const char *path, json_t *body,
+	   long timeout_ms, const char *what, const char *name, long *status,
+	   json_t **doc, struct sc_err *err);
 /* GET of one thing: 1 found (*doc owned, an object), 0 absent, -1. */
 int api_get(struct docker *d, const char *path, const char *what,
 	    const char *name, json_t **doc, struct sc_err *err);
@@ -157,13 +158,13 @@ int http_global(struct sc_err *err);
 int http_new(struct docker *d, struct http **out, struct sc_err *err);
 void http_free(struct http *h); /* closes the connection; NULL allowed */
 /* One whole exchange on a connection from the cache of d. */
-int http_call(struct docker *d, const struct http_req *rq,
-	      struct http_rsp *rsp, struct sc_err *err);
+int http_call(struct docker *d, const struct http_req *rq, struct http_rsp *rsp,
+	      struct sc_err *err);
 /* Closes the connections in the cache. */
 void http_forget(struct docker *d);
 /* The same in steps: begin, then drive. rq and rsp are borrowed meanwhile. */
-int http_begin(struct http *h, const struct http_req *rq,
-	       struct http_rsp *rsp, struct sc_err *err);
+int http_begin(struct http *h, const struct http_req *rq, struct http_rsp *rsp,
+	       struct sc_err *err);
 /* Until the head of the answer is there (head_only: returns 1) or the
  * exchange is over (0). */
 int http_drive(struct http *h, bool head_only, struct sc_err *err);
@@ -174,8 +175,7 @@ void http_stop(struct http *h);
 #define HTTP_AGAIN (-2)
 int http_fd(struct http *h, struct sc_err *err);
 ssize_t http_recv(struct http *h, void *p, size_t n, struct sc_err *err);
-ssize_t http_send(struct http *h, const void *p, size_t n,
-		  struct sc_err *err);
+ssize_t http_send(struct http *h, const void *p, size_t n, struct sc_err *err);
 
 /* -- demux.c ------------------------------------------------------------ */
 
@@ -196,8 +196,7 @@ struct demux {
  * *len: its payload among them, *len 0 when there was none. Returns how many
  * were taken (all of them, or up to the frame's end), or -1 (SC_EPROTO). */
 ssize_t demux_take(struct demux *m, const unsigned char *p, size_t n,
-		   const unsigned char **data, size_t *len,
-		   struct sc_err *err);
+		   const unsigned char **data, size_t *len, struct sc_err *err);
 /* True in the middle of a frame: the stream must not end here. */
 bool demux_inside(const struct demux *m);
 

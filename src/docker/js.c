@@ -126,7 +126,8 @@ struct docker_label *js_labels(struct js *s, json_t *o, const char *key,
 		s->oom = true;
 		return NULL;
 	}
-	json_object_foreach(obj, k, v) {
+	json_object_foreach(obj, k, v)
+	{
 		if (!json_is_string(v)) {
 			s->bad = key;
 			continue;
@@ -152,8 +153,8 @@ json_t *js_from_labels(const struct docker_label *l, size_t n)
 	json_t *o = json_object();
 
 	for (size_t i = 0; o && i < n; i++) {
-		if (json_object_set_new(o, l[i].key,
-					json_string(l[i].value)) < 0) {
+		if (json_object_set_new(o, l[i].key, json_string(l[i].value)) <
+		    0) {
 			json_decref(o);
 			return NULL;
 		}

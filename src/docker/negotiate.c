@@ -30,13 +30,12 @@ static int parse_version(const char *s, const char **end)
 	return (int)minor;
 }
 
-static int not_spoken(struct docker *d, const char *version,
-		      struct sc_err *err)
+static int not_spoken(struct docker *d, const char *version, struct sc_err *err)
 {
 	return sc_fail(err, SC_EENGINE, 0,
 		       "the engine at %s speaks API %.15s; snapctl needs 1.%d "
-		       "(Docker 20.10, Podman 4.3) or newer", d->ep.host,
-		       version, OLDEST);
+		       "(Docker 20.10, Podman 4.3) or newer",
+		       d->ep.host, version, OLDEST);
 }
 
 /* What /version says without a version in its path: for a proxy that strips
@@ -47,8 +46,8 @@ static int ask_version(struct docker *d, char out[16], struct sc_err *err)
 	const char *v;
 	long status;
 
-	if (docker_request(d, "GET", "/version", NULL, 0, &status, &doc,
-			   err) < 0)
+	if (docker_request(d, "GET", "/version", NULL, 0, &status, &doc, err) <
+	    0)
 		return -1;
 	v = json_string_value(json_object_get(doc, "ApiVersion"));
 	snprintf(out, 16, "%s", status < 400 && v ? v : "");
@@ -62,8 +61,8 @@ static int first_guess(struct docker *d, struct sc_err *err)
 	const char *end;
 	int minor;
 
-	if (docker_exchange(d, "GET", "/_ping", NULL, NULL, 0, 0, &rsp,
-			    err) < 0)
+	if (docker_exchange(d, "GET", "/_ping", NULL, NULL, 0, 0, &rsp, err) <
+	    0)
 		return -1;
 	if (!*rsp.api && ask_version(d, rsp.api, err) < 0)
 		return -1;
@@ -91,8 +90,8 @@ static bool is_podman(json_t *doc)
 	json_t *parts = json_object_get(doc, "Components");
 
 	for (size_t i = 0; i < json_array_size(parts); i++) {
-		const char *name = json_string_value(json_object_get(
-			json_array_get(parts, i), "Name"));
+		const char *name = json_string_value(
+			json_object_get(json_array_get(parts, i), "Name"));
 
 		if (name && strcmp(name, "Podman Engine") == 0)
 			return true;
@@ -108,7 +107,8 @@ static int keep(struct docker *d, int minor, json_t *doc, struct sc_err *err)
 	if (!json_is_object(doc))
 		return sc_fail(err, SC_EPROTO, 0,
 			       "GET /version: what listens at %s is not a "
-			       "container engine", d->ep.host);
+			       "container engine",
+			       d->ep.host);
 	i->version = js_str(&s, doc, "Version");
 	i->os = js_str(&s, doc, "Os");
 	i->arch = js_str(&s, doc, "Arch");
@@ -121,21 +121,19 @@ static int keep(struct docker *d, int minor, json_t *doc, struct sc_err *err)
 }
 
 /* 1 accepted, 0 refused (*next: the version to try then, or -1), -1. */
-static int try_minor(struct docker *d, int minor, int *next,
-		     struct sc_err *err)
+static int try_minor(struct docker *d, int minor, int *next, struct sc_err *err)
 {
 	json_t auto_json *doc = NULL;
 	char bound[16];
 	long status;
 
 	snprintf(d->prefix, sizeof(d->prefix), "/v1.%d", minor);
-	if (docker_request(d, "GET", "/version", NULL, 0, &status, &doc,
-			   err) < 0)
+	if (docker_request(d, "GET", "/version", NULL, 0, &status, &doc, err) <
+	    0)
 		return -1;
 	if (status == 200)
 		return keep(d, minor, doc, err) < 0 ? -1 : 1;
-	(void)docker_said_no(err, status, doc, "ask the engine's version",
-			     "");
+	(void)docker_said_no(err, status, doc, "ask the engine's version", "");
 	if (status < 400 || status >= 500)
 		return -1;
 	*next = bound_in(docker_message(doc));
@@ -162,9 +160,10 @@ int negotiate_run(struct docker *d, struct sc_err *err)
 			for (minor = NEWEST; minor >= OLDEST && tried[minor];)
 				minor--;
 		if (minor < OLDEST)
-			return sc_wrap(err, "no API version from 1.%d to "
-				       "1.%d suits the engine at %s", OLDEST,
-				       NEWEST, d->ep.host);
+			return sc_wrap(err,
+				       "no API version from 1.%d to "
+				       "1.%d suits the engine at %s",
+				       OLDEST, NEWEST, d->ep.host);
 	}
 	return -1;
 }

@@ -93,8 +93,7 @@ int docker_volume_inspect(struct docker *d, const char *name,
 static json_t *create_body(const struct docker_volume *v)
 {
 	json_t *o = json_pack("{s:s, s:o, s:o}", "Name", v->name, "DriverOpts",
-			      js_from_labels(v->options, v->noptions),
-			      "Labels",
+			      js_from_labels(v->options, v->noptions), "Labels",
 			      js_from_labels(v->labels, v->nlabels));
 
 	if (o && v->driver && *v->driver &&
@@ -124,13 +123,13 @@ int docker_volume_create(struct docker *d, const struct docker_volume *v,
 	if (!body)
 		return sc_fail(err, SC_EUSAGE, 0,
 			       "create volume %s: its name, options or labels "
-			       "are not valid UTF-8", v->name);
+			       "are not valid UTF-8",
+			       v->name);
 	return api_do(d, "POST", "/volumes/create", body, DOCKER_SLOW_MS,
 		      "create volume", v->name, NULL, NULL, err);
 }
 
-int docker_volume_remove(struct docker *d, const char *name,
-			 struct sc_err *err)
+int docker_volume_remove(struct docker *d, const char *name, struct sc_err *err)
 {
 	auto_free char *path = docker_path("/volumes/", name, "", err);
 

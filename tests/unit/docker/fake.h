@@ -20,6 +20,8 @@
 #include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
+
+/* wants some of the above */
 #include <cmocka.h>
 
 #include <snapctl/docker/docker.h>
@@ -71,8 +73,8 @@ static inline bool fake_write(int fd, const void *p, size_t n)
 	return true;
 }
 
-__attribute__((format(printf, 2, 3)))
-static inline bool fake_printf(int fd, const char *fmt, ...)
+__attribute__((format(printf, 2, 3))) static inline bool fake_printf(
+	int fd, const char *fmt, ...)
 {
 	char text[16384];
 	va_list ap;
@@ -88,9 +90,10 @@ static inline bool fake_printf(int fd, const char *fmt, ...)
 static inline bool fake_answer(struct fake_req *rq, int status,
 			       const char *extra, const char *body)
 {
-	return fake_printf(rq->fd, "HTTP/1.1 %d X\r\nContent-Length: %zu\r\n"
-			   "Api-Version: 1.41\r\n%s\r\n%s", status,
-			   strlen(body), extra, body);
+	return fake_printf(rq->fd,
+			   "HTTP/1.1 %d X\r\nContent-Length: %zu\r\n"
+			   "Api-Version: 1.41\r\n%s\r\n%s",
+			   status, strlen(body), extra, body);
 }
 
 /* Waits until the peer closes or the fake is stopped. */
@@ -115,8 +118,8 @@ static inline bool fake_head(struct fake_req *rq, size_t *have)
 		(void)poll(p, 2, -1);
 		if (p[1].revents)
 			return false;
-		n = recv(rq->fd, rq->head + *have,
-			 sizeof(rq->head) - 1 - *have, 0);
+		n = recv(rq->fd, rq->head + *have, sizeof(rq->head) - 1 - *have,
+			 0);
 		if (n <= 0)
 			return false;
 		*have += (size_t)n;
@@ -144,9 +147,9 @@ static inline bool fake_read(struct fake_req *rq)
 	*end = 0;
 	while (rq->len < total) {
 		/* A body too long to keep is read and dropped. */
-		size_t at = rq->len < sizeof(rq->body) - 1 ?
-				    rq->len :
-				    sizeof(rq->body) - 1;
+		size_t at = rq->len < sizeof(rq->body) - 1
+				    ? rq->len
+				    : sizeof(rq->body) - 1;
 		char drop[65536];
 		size_t room = sizeof(rq->body) - 1 - at;
 		ssize_t n = recv(rq->fd, room ? rq->body + at : drop,
@@ -156,8 +159,8 @@ static inline bool fake_read(struct fake_req *rq)
 			return false;
 		rq->len += (size_t)n;
 	}
-	rq->body[rq->len < sizeof(rq->body) ? rq->len :
-					      sizeof(rq->body) - 1] = 0;
+	rq->body[rq->len < sizeof(rq->body) ? rq->len : sizeof(rq->body) - 1] =
+		0;
 	return sscanf(rq->head, "%15s %4095s", rq->method, rq->path) == 2;
 }
 
@@ -197,8 +200,8 @@ static inline void *fake_accept(void *arg)
 		}
 		c->f = f;
 		c->fd = accept(f->fd, NULL, NULL);
-		if (c->fd < 0 || pthread_create(&f->conns[f->nconns], NULL,
-						fake_serve, c))
+		if (c->fd < 0 ||
+		    pthread_create(&f->conns[f->nconns], NULL, fake_serve, c))
 			abort();
 		f->nconns++;
 	}
@@ -221,8 +224,7 @@ static inline void fake_start(struct fake *f, fake_fn fn, void *arg)
 	assert_true(f->fd >= 0 && f->stop >= 0);
 	assert_int_equal(bind(f->fd, (struct sockaddr *)&sa, sizeof(sa)), 0);
 	assert_int_equal(listen(f->fd, 64), 0);
-	assert_int_equal(pthread_create(&f->acceptor, NULL, fake_accept, f),
-			 0);
+	assert_int_equal(pthread_create(&f->acceptor, NULL, fake_accept, f), 0);
 }
 
 static inline void fake_stop(struct fake *f)
@@ -240,8 +242,8 @@ static inline void fake_stop(struct fake *f)
 #define FAKE_VERSION                                                          \
 	"{\"Version\":\"20.10.24\",\"ApiVersion\":\"1.41\",\"Os\":\"linux\"," \
 	"\"Arch\":\"amd64\",\"Components\":[{\"Name\":\"Engine\"}]}"
-#define FAKE_INFO                                                             \
-	"{\"ID\":\"ABCD:EFGH\",\"Name\":\"box\",\"DockerRootDir\":"           \
+#define FAKE_INFO                                                   \
+	"{\"ID\":\"ABCD:EFGH\",\"Name\":\"box\",\"DockerRootDir\":" \
 	"\"/var/lib/docker\",\"SystemTime\":\"2026-01-31T12:00:00.5Z\"}"
 
 static inline bool fake_is(const struct fake_req *rq, const char *method,

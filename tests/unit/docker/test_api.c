@@ -18,7 +18,8 @@ static bool table(struct fake_req *rq, void *arg)
 	for (; r->method; r++)
 		if (fake_is(rq, r->method, r->path))
 			return fake_answer(rq, r->status, "", r->body);
-	return fake_printf(rq->fd, "HTTP/1.1 599 X\r\nContent-Length: %zu"
+	return fake_printf(rq->fd,
+			   "HTTP/1.1 599 X\r\nContent-Length: %zu"
 			   "\r\n\r\n{\"message\":\"unexpected %s %s\"}",
 			   strlen(rq->method) + strlen(rq->path) + 27,
 			   rq->method, rq->path);
@@ -156,6 +157,7 @@ static void test_inspect_odd(void **state)
 	assert_int_equal(c->state, DOCKER_OTHER);
 	assert_int_equal(c->health, DOCKER_NO_HEALTH);
 	assert_int_equal(c->stop_timeout, -1);
+	assert_string_equal(c->restart_policy, "no");
 	assert_string_equal(c->name, "");
 	assert_null(c->volumes_from[0]);
 	docker_container_free(c);
@@ -163,15 +165,14 @@ static void test_inspect_odd(void **state)
 		char id[8];
 
 		snprintf(id, sizeof(id), "bad%d", i);
-		assert_int_equal(docker_container_inspect(x.d, id, &c,
-							  &x.err), -1);
+		assert_int_equal(docker_container_inspect(x.d, id, &c, &x.err),
+				 -1);
 		assert_int_equal(x.err.code, SC_EPROTO);
 		assert_null(c);
 	}
 	assert_int_equal(docker_container_inspect(x.d, "", &c, &x.err), -1);
 	assert_int_equal(x.err.code, SC_ENOTFOUND);
-	assert_int_equal(docker_container_inspect(x.d, "else", &c, &x.err),
-			 -1);
+	assert_int_equal(docker_container_inspect(x.d, "else", &c, &x.err), -1);
 	assert_int_equal(x.err.code, SC_EENGINE);
 	close_fake(&x);
 }
@@ -181,14 +182,22 @@ static void test_lists(void **state)
 	static const struct row rows[] = {
 		{ "GET", "/v1.41/containers/json?all=1&", 200,
 		  "[{\"Id\":\"a\"},{\"Id\":\"b\"}]" },
-		{ "GET", "/v1.41/containers/json?filters=%7B%22label%22%3A%5B"
-		  "%22k%3Dv%22%5D%7D", 200, "[]" },
-		{ "GET", "/v1.41/containers/json?all=1&filters=%7B%22volume"
-		  "%22%3A%5B%22d%5C%22a%22%5D%7D", 200, "[{\"Id\":\"c\"}]" },
-		{ "GET", "/v1.41/containers/json?all=1&filters=%7B%22label"
-		  "%22%3A%5B%22bad%22%5D%7D", 200, "[{\"Id\":\"c\"},{}]" },
-		{ "GET", "/v1.41/images/json?filters=%7B%22label%22%3A%5B"
-		  "%22i%3D1%22%5D%7D", 200, "[{\"Id\":\"sha256:1\"}]" },
+		{ "GET",
+		  "/v1.41/containers/json?filters=%7B%22label%22%3A%5B"
+		  "%22k%3Dv%22%5D%7D",
+		  200, "[]" },
+		{ "GET",
+		  "/v1.41/containers/json?all=1&filters=%7B%22volume"
+		  "%22%3A%5B%22d%5C%22a%22%5D%7D",
+		  200, "[{\"Id\":\"c\"}]" },
+		{ "GET",
+		  "/v1.41/containers/json?all=1&filters=%7B%22label"
+		  "%22%3A%5B%22bad%22%5D%7D",
+		  200, "[{\"Id\":\"c\"},{}]" },
+		{ "GET",
+		  "/v1.41/images/json?filters=%7B%22label%22%3A%5B"
+		  "%22i%3D1%22%5D%7D",
+		  200, "[{\"Id\":\"sha256:1\"}]" },
 		{ 0 },
 	};
 	struct fixture x;
@@ -241,23 +250,25 @@ static void test_create(void **state)
 
 	(void)state;
 	open_fake(&x, rows);
-	assert_int_equal(docker_container_create(x.d, "ok", config, &id,
-						 &x.err), 0);
+	assert_int_equal(
+		docker_container_create(x.d, "ok", config, &id, &x.err), 0);
 	assert_string_equal(id, "new");
 	free(id);
-	assert_int_equal(docker_container_create(x.d, "taken", config, &id,
-						 &x.err), -1);
+	assert_int_equal(
+		docker_container_create(x.d, "taken", config, &id, &x.err), -1);
 	assert_int_equal(x.err.code, SC_ELOCKED);
 	assert_string_equal(x.err.msg, "create container taken: Conflict. The "
-			    "container name is taken");
-	assert_int_equal(docker_container_create(x.d, "podman", config, &id,
-						 &x.err), -1);
+				       "container name is taken");
+	assert_int_equal(
+		docker_container_create(x.d, "podman", config, &id, &x.err),
+		-1);
 	assert_int_equal(x.err.code, SC_ELOCKED);
-	assert_int_equal(docker_container_create(x.d, "noimage", config, &id,
-						 &x.err), -1);
+	assert_int_equal(
+		docker_container_create(x.d, "noimage", config, &id, &x.err),
+		-1);
 	assert_int_equal(x.err.code, SC_ENOTFOUND);
-	assert_int_equal(docker_container_create(x.d, "noid", config, &id,
-						 &x.err), -1);
+	assert_int_equal(
+		docker_container_create(x.d, "noid", config, &id, &x.err), -1);
 	assert_int_equal(x.err.code, SC_EPROTO);
 	json_decref(config);
 	close_fake(&x);
@@ -271,25 +282,31 @@ static const struct row act_rows[] = {
 	{ "GET", "/v1.41/containers/new/json", 200,
 	  "{\"Id\":\"new\",\"State\":{\"Status\":\"exited\"}}" },
 	{ "POST", "/v1.41/containers/new/stop?t=0", 304, "" },
-	{ "POST", "/v1.41/containers/new/pause", 409, "{\"message\":\"not "
+	{ "POST", "/v1.41/containers/new/pause", 409,
+	  "{\"message\":\"not "
 	  "running\"}" },
-	{ "POST", "/v1.41/containers/p/pause", 409, "{\"message\":\"already\"}" },
+	{ "POST", "/v1.41/containers/p/pause", 409,
+	  "{\"message\":\"already\"}" },
 	{ "GET", "/v1.41/containers/p/json", 200,
 	  "{\"Id\":\"p\",\"State\":{\"Status\":\"paused\"}}" },
-	{ "POST", "/v1.41/containers/r/unpause", 500, "{\"cause\":\"is not "
+	{ "POST", "/v1.41/containers/r/unpause", 500,
+	  "{\"cause\":\"is not "
 	  "paused\"}" },
 	{ "GET", "/v1.41/containers/r/json", 200,
 	  "{\"Id\":\"r\",\"State\":{\"Status\":\"running\"}}" },
 	{ "POST", "/v1.41/containers/p/unpause", 204, "" },
 	{ "DELETE", "/v1.41/containers/new?force=1", 204, "" },
-	{ "DELETE", "/v1.41/containers/run", 409, "{\"message\":\"You cannot "
+	{ "DELETE", "/v1.41/containers/run", 409,
+	  "{\"message\":\"You cannot "
 	  "remove a running container\"}" },
 	{ "DELETE", "/v1.41/containers/gone", 404, "{\"message\":\"no\"}" },
-	{ "DELETE", "/v1.41/containers/auto", 409, "{\"message\":\"removal of "
+	{ "DELETE", "/v1.41/containers/auto", 409,
+	  "{\"message\":\"removal of "
 	  "container auto is already in progress\"}" },
 	{ "POST", "/v1.41/containers/auto/wait?condition=removed", 200,
 	  "{\"StatusCode\":0}" },
-	{ "POST", "/v1.41/containers/new/wait", 200, "{\"StatusCode\":137,"
+	{ "POST", "/v1.41/containers/new/wait", 200,
+	  "{\"StatusCode\":137,"
 	  "\"Error\":null}" },
 	{ "POST", "/v1.41/containers/r/wait", 200, "{\"StatusCode\":\"1\"}" },
 	{ "POST", "/v1.41/containers/moved/start", 301, "" },
@@ -334,8 +351,8 @@ static void test_act(void **state)
 
 /* -- volumes ------------------------------------------------------------ */
 
-#define VOLUME                                                               \
-	"{\"Name\":\"v\",\"Driver\":\"local\",\"Mountpoint\":\"/m\","        \
+#define VOLUME                                                                 \
+	"{\"Name\":\"v\",\"Driver\":\"local\",\"Mountpoint\":\"/m\","          \
 	"\"CreatedAt\":\"2026\",\"Scope\":\"local\",\"Labels\":{\"k\":\"v\"}," \
 	"\"Options\":null}"
 
@@ -396,8 +413,8 @@ static bool keep_body(struct fake_req *rq, void *arg)
 	if (strcmp(rq->method, "GET") == 0)
 		return fake_answer(rq, 404, "", "{\"message\":\"no\"}");
 	snprintf(arg, 512, "%.511s", rq->body);
-	assert_non_null(strcasestr(rq->head,
-				   "\r\nContent-Type: application/json\r\n"));
+	assert_non_null(
+		strcasestr(rq->head, "\r\nContent-Type: application/json\r\n"));
 	return fake_answer(rq, 201, "", "{}");
 }
 
@@ -408,8 +425,10 @@ static void test_volume_create(void **state)
 	struct docker_label lab[] = { { (char *)"a.b", (char *)"" } };
 	struct docker_volume v = { .name = (char *)"n/1",
 				   .driver = (char *)"local",
-				   .options = opt, .noptions = 2,
-				   .labels = lab, .nlabels = 1 };
+				   .options = opt,
+				   .noptions = 2,
+				   .labels = lab,
+				   .nlabels = 1 };
 	char got[512] = "";
 	struct fake f;
 	struct docker *d;
@@ -421,9 +440,9 @@ static void test_volume_create(void **state)
 	assert_int_equal(docker_open(f.host, NULL, &d, &err), 0);
 	assert_int_equal(docker_volume_create(d, &v, &err), 0);
 	a = json_loads(got, 0, NULL);
-	b = json_pack("{s:s,s:s,s:{s:s,s:s},s:{s:s}}", "Name", "n/1",
-		      "Driver", "local", "DriverOpts", "type", "tmpfs", "o",
-		      "size=1m", "Labels", "a.b", "");
+	b = json_pack("{s:s,s:s,s:{s:s,s:s},s:{s:s}}", "Name", "n/1", "Driver",
+		      "local", "DriverOpts", "type", "tmpfs", "o", "size=1m",
+		      "Labels", "a.b", "");
 	assert_true(json_equal(a, b));
 	json_decref(a);
 	json_decref(b);
@@ -476,9 +495,10 @@ static const struct {
 	{ 200, "", SC_OK, NULL },
 	{ 200, "{\"stream\":\"Loaded image: x\\n\"}\r\n", SC_OK, NULL },
 	{ 200, "{\"status\":\"a\"}\n{\"stream\":\"b\"}\n", SC_OK, NULL },
-	{ 200, "{\"status\":\"a\"}{\"errorDetail\":{\"message\":\"m\"},"
-	       "\"error\":\"archive/tar: invalid\"}", SC_EENGINE,
-	  "load image: archive/tar: invalid" },
+	{ 200,
+	  "{\"status\":\"a\"}{\"errorDetail\":{\"message\":\"m\"},"
+	  "\"error\":\"archive/tar: invalid\"}",
+	  SC_EENGINE, "load image: archive/tar: invalid" },
 	{ 200, "{\"status\":\"a\"} garbage", SC_EPROTO, "not JSON" },
 	{ 200, "[1]", SC_EPROTO, "not JSON" },
 	{ 200, "{\"status\":", SC_EPROTO, "not JSON" },

@@ -5,8 +5,8 @@
 
 #include "../../../src/docker/internal.h"
 
-#define UPGRADED                                                            \
-	"HTTP/1.1 101 UPGRADED\r\nContent-Type: application/vnd.docker."    \
+#define UPGRADED                                                         \
+	"HTTP/1.1 101 UPGRADED\r\nContent-Type: application/vnd.docker." \
 	"raw-stream\r\nConnection: Upgrade\r\nUpgrade: tcp\r\n\r\n"
 
 /* -- demux alone -------------------------------------------------------- */
@@ -29,8 +29,7 @@ static void feed(size_t step, struct buf *out, struct buf *errs)
 
 		assert_true(used > 0 && (size_t)used <= give);
 		if (len)
-			buf_put(m.kind == DEMUX_STDERR ? errs : out, data,
-				len);
+			buf_put(m.kind == DEMUX_STDERR ? errs : out, data, len);
 		at += (size_t)used;
 		assert_true(at < n || !demux_inside(&m));
 	}
@@ -105,7 +104,8 @@ static void close_fake(struct fixture *x)
 
 static bool is_attach(struct fake_req *rq)
 {
-	return fake_is(rq, "POST", "/v1.41/containers/c1/attach?stream=1&"
+	return fake_is(rq, "POST",
+		       "/v1.41/containers/c1/attach?stream=1&"
 		       "stdin=1&stdout=1&stderr=1");
 }
 
@@ -126,8 +126,7 @@ static bool trickle(struct fake_req *rq, void *arg)
 	memcpy(all + n, two_frames, sizeof(two_frames) - 1);
 	n += sizeof(two_frames) - 1;
 	for (size_t i = 0; i < n; i += step)
-		if (!fake_write(rq->fd, all + i,
-				n - i < step ? n - i : step))
+		if (!fake_write(rq->fd, all + i, n - i < step ? n - i : step))
 			break;
 	return false;
 }
@@ -173,8 +172,8 @@ static const struct {
 } heads[] = {
 	{ "", SC_EENGINE, "without an answer" },
 	{ "HTTP/1.1 404 Not Found\r\nContent-Length: 36\r\n\r\n"
-	  "{\"message\":\"No such container: c1\"}\n", SC_ENOTFOUND,
-	  "attach to container c1: No such container: c1" },
+	  "{\"message\":\"No such container: c1\"}\n",
+	  SC_ENOTFOUND, "attach to container c1: No such container: c1" },
 	{ "HTTP/1.1 409 Conflict\r\n\r\n{\"message\":\"is paused\"}",
 	  SC_EENGINE, "is paused" },
 	{ "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", SC_EPROTO,
@@ -243,7 +242,8 @@ static const struct {
 } tails[] = {
 	{ "\1\0\0\0\0\0\0\5he", 10, SC_EENGINE, "cut in a frame" },
 	{ "\1\0\0\0\0\0\0\2he\1\0\0", 13, SC_EENGINE, "cut in a frame" },
-	{ "\1\0\0\0\0\0\0\2he\7\0\0\0\0\0\0\1x", 19, SC_EPROTO, "frame header" },
+	{ "\1\0\0\0\0\0\0\2he\7\0\0\0\0\0\0\1x", 19, SC_EPROTO,
+	  "frame header" },
 	{ "\1\0\0\0\0\0\0\2he\1\0\0\0\177\0\0\0x", 19, SC_EPROTO, "bytes" },
 	{ "\1\0\0\0\0\0\0\2he\3\0\0\0\0\0\0\4oops", 22, SC_EENGINE, "oops" },
 };
@@ -343,9 +343,11 @@ static bool greedy(struct fake_req *rq, void *arg)
 
 		if (n > VOLUME - at)
 			n = VOLUME - at;
-		memcpy(p, (unsigned char[8]){ 1, 0, 0, 0, 0,
-			(unsigned char)(n >> 16), (unsigned char)(n >> 8),
-			(unsigned char)n }, 8);
+		memcpy(p,
+		       (unsigned char[8]){
+			       1, 0, 0, 0, 0, (unsigned char)(n >> 16),
+			       (unsigned char)(n >> 8), (unsigned char)n },
+		       8);
 		for (size_t i = 0; i < n; i++)
 			p[8 + i] = pattern(at + i);
 		if (!fake_write(rq->fd, p, n + 8))

@@ -17,12 +17,16 @@ static bool engine(struct fake_req *rq, void *arg)
 	}
 	if (strstr(rq->path, "/half")) {
 		fake_printf(rq->fd, "HTTP/1.1 200 OK\r\nContent-Length: 100"
-			    "\r\n\r\n{\"a\":");
+				    "\r\n\r\n{\"a\":");
 		fake_hang(rq);
 		return false;
 	}
 	if (strstr(rq->path, "/drop"))
 		return false;
+	if (strstr(rq->path, "/last")) {
+		fake_answer(rq, 200, "", "[]");
+		return false;
+	}
 	if (strstr(rq->path, "/echo"))
 		return fake_answer(rq, 200, "", rq->len ? rq->body : "[]");
 	return fake_answer(rq, 404, "", "{\"message\":\"page not found\"}");
@@ -79,16 +83,17 @@ static void test_json(void **state)
 	(void)state;
 	open_fake(&x, engine, NULL);
 	assert_int_equal(docker_request(x.d, "POST", "/echo", body, 0, &status,
-					&out, &x.err), 0);
+					&out, &x.err),
+			 0);
 	assert_int_equal(status, 200);
 	assert_true(json_equal(body, out));
 	json_decref(out);
 	json_decref(body);
 	assert_int_equal(docker_request(x.d, "GET", "/nothing", NULL, 0,
-					&status, &out, &x.err), 0);
+					&status, &out, &x.err),
+			 0);
 	assert_int_equal(status, 404);
-	assert_string_equal(json_string_value(json_object_get(out,
-							      "message")),
+	assert_string_equal(json_string_value(json_object_get(out, "message")),
 			    "page not found");
 	json_decref(out);
 	close_fake(&x);
@@ -145,8 +150,9 @@ static void check_answer(struct fixture *x, const struct answer *a)
 		assert_null(out);
 	if (a->says && json_object_get(out, "message") &&
 	    *json_string_value(json_object_get(out, "message")))
-		assert_string_equal(json_string_value(json_object_get(
-					    out, "message")), a->says);
+		assert_string_equal(
+			json_string_value(json_object_get(out, "message")),
+			a->says);
 	json_decref(out);
 }
 
@@ -173,8 +179,10 @@ static bool deep(struct fake_req *rq, void *arg)
 	if (fake_usual(rq))
 		return true;
 	memset(text, '[', sizeof(text) - 1);
-	return fake_printf(rq->fd, "HTTP/1.1 200 OK\r\nContent-Length: %zu"
-			   "\r\n\r\n", strlen(text)) &&
+	return fake_printf(rq->fd,
+			   "HTTP/1.1 200 OK\r\nContent-Length: %zu"
+			   "\r\n\r\n",
+			   strlen(text)) &&
 	       fake_write(rq->fd, text, strlen(text));
 }
 
@@ -187,7 +195,8 @@ static void test_deep(void **state)
 	(void)state;
 	open_fake(&x, deep, NULL);
 	assert_int_equal(docker_request(x.d, "GET", "/x", NULL, 0, &status,
-					&out, &x.err), -1);
+					&out, &x.err),
+			 -1);
 	assert_int_equal(x.err.code, SC_EPROTO);
 	close_fake(&x);
 }
@@ -204,7 +213,7 @@ static bool long_body(struct fake_req *rq, void *arg)
 		return true;
 	memset(fill, 'x', sizeof(fill));
 	if (!fake_printf(rq->fd, "HTTP/1.1 200 OK\r\nTransfer-Encoding: "
-			 "chunked\r\n\r\n2\r\n[\"\r\n"))
+				 "chunked\r\n\r\n2\r\n[\"\r\n"))
 		return false;
 	for (left -= 4; left;) {
 		size_t n = left < sizeof(fill) ? left : sizeof(fill);
@@ -229,12 +238,14 @@ static void test_bound(void **state)
 	(void)state;
 	open_fake(&x, long_body, &n);
 	assert_int_equal(docker_request(x.d, "GET", "/x", NULL, 0, &status,
-					&out, &x.err), 0);
+					&out, &x.err),
+			 0);
 	assert_int_equal(json_string_length(json_array_get(out, 0)), max - 4);
 	json_decref(out);
 	n = max + 1;
 	assert_int_equal(docker_request(x.d, "GET", "/x", NULL, 0, &status,
-					&out, &x.err), -1);
+					&out, &x.err),
+			 -1);
 	assert_int_equal(x.err.code, SC_EPROTO);
 	assert_non_null(strstr(x.err.msg, "larger than 67108864 bytes"));
 	assert_null(out);
@@ -261,7 +272,8 @@ static void test_endless_head(void **state)
 	(void)state;
 	open_fake(&x, endless_head, NULL);
 	assert_int_equal(docker_request(x.d, "GET", "/x", NULL, 0, &status,
-					NULL, &x.err), -1);
+					NULL, &x.err),
+			 -1);
 	assert_int_equal(x.err.code, SC_EPROTO);
 	close_fake(&x);
 }
@@ -279,8 +291,8 @@ static void test_silence(void **state)
 	for (size_t i = 0; i < 2; i++) {
 		double t = fake_now();
 
-		assert_int_equal(docker_request(x.d, "GET", paths[i], NULL,
-						200, &status, NULL, &x.err),
+		assert_int_equal(docker_request(x.d, "GET", paths[i], NULL, 200,
+						&status, NULL, &x.err),
 				 -1);
 		assert_int_equal(x.err.code, SC_EENGINE);
 		assert_non_null(strstr(x.err.msg, "was silent"));
@@ -307,8 +319,9 @@ static void test_cancel(void **state)
 		t = fake_now();
 		fake_later(&l, &x.c, 100);
 		assert_int_equal(docker_request(x.d, "POST", waits[i].path,
-						NULL, waits[i].timeout,
-						&status, NULL, &x.err), -1);
+						NULL, waits[i].timeout, &status,
+						NULL, &x.err),
+				 -1);
 		assert_true(fake_now() - t < 1);
 		assert_int_equal(x.err.code, SC_EINTR);
 		pthread_join(l.thread, NULL);
@@ -325,19 +338,23 @@ static void test_shield(void **state)
 	open_fake(&x, engine, NULL);
 	cancel_set(&x.c, 15);
 	assert_int_equal(docker_request(x.d, "GET", "/echo", NULL, 0, &status,
-					NULL, &x.err), -1);
+					NULL, &x.err),
+			 -1);
 	assert_string_equal(x.err.msg, "interrupted by SIGTERM");
 	docker_shield(x.d, true);
 	assert_int_equal(docker_request(x.d, "GET", "/echo", NULL, 0, &status,
-					NULL, &x.err), 0);
+					NULL, &x.err),
+			 0);
 	assert_int_equal(status, 200);
 	docker_shield(x.d, true);
 	docker_shield(x.d, false);
 	assert_int_equal(docker_request(x.d, "GET", "/echo", NULL, 0, &status,
-					NULL, &x.err), 0);
+					NULL, &x.err),
+			 0);
 	docker_shield(x.d, false);
 	assert_int_equal(docker_request(x.d, "GET", "/echo", NULL, 0, &status,
-					NULL, &x.err), -1);
+					NULL, &x.err),
+			 -1);
 	assert_int_equal(x.err.code, SC_EINTR);
 	close_fake(&x);
 }
@@ -352,11 +369,30 @@ static void test_dropped(void **state)
 	open_fake(&x, engine, NULL);
 	before = atomic_load(&x.f.requests);
 	assert_int_equal(docker_request(x.d, "POST", "/drop", NULL, 0, &status,
-					NULL, &x.err), -1);
+					NULL, &x.err),
+			 -1);
 	assert_int_equal(x.err.code, SC_EENGINE);
 	assert_non_null(strstr(x.err.msg, "without an answer"));
 	/* What changes something is never sent twice. */
 	assert_int_equal(atomic_load(&x.f.requests), before + 1);
+	close_fake(&x);
+}
+
+/* An engine that restarts closes what lay idle: nobody is told about it. */
+static void test_idle_closed(void **state)
+{
+	struct fixture x;
+
+	(void)state;
+	open_fake(&x, engine, NULL);
+	for (int i = 0; i < 20; i++) {
+		long status = 0;
+
+		if (docker_request(x.d, i % 3 ? "GET" : "POST", "/last", NULL,
+				   0, &status, NULL, &x.err) < 0)
+			fail_msg("%s", x.err.msg);
+		assert_int_equal(status, 200);
+	}
 	close_fake(&x);
 }
 
@@ -428,8 +464,7 @@ static void test_addresses(void **state)
 		struct docker *d;
 		struct sc_err err = { 0 };
 
-		assert_int_equal(docker_open(rows[i].host, NULL, &d, &err),
-				 -1);
+		assert_int_equal(docker_open(rows[i].host, NULL, &d, &err), -1);
 		print_message("%s: %s\n", rows[i].host, err.msg);
 		assert_int_equal(err.code, rows[i].code);
 		assert_non_null(strstr(err.msg, rows[i].says));
@@ -485,6 +520,7 @@ int main(void)
 		cmocka_unit_test(test_cancel),
 		cmocka_unit_test(test_shield),
 		cmocka_unit_test(test_dropped),
+		cmocka_unit_test(test_idle_closed),
 		cmocka_unit_test(test_threads),
 		cmocka_unit_test(test_addresses),
 		cmocka_unit_test(test_environment),

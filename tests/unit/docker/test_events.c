@@ -5,12 +5,13 @@
 
 #include "../../../src/docker/internal.h"
 
-#define DIE                                                                   \
+#define DIE                                                                    \
 	"{\"status\":\"die\",\"id\":\"c1\",\"Type\":\"container\",\"Action\":" \
-	"\"die\",\"Actor\":{\"ID\":\"c1\",\"Attributes\":{\"exitCode\":"      \
-	"\"137\",\"name\":\"x\"}},\"time\":1,\"timeNano\":1700000000000000001}\n"
-#define START                                                                 \
-	"{\"Type\":\"container\",\"Action\":\"start\",\"Actor\":{\"ID\":"     \
+	"\"die\",\"Actor\":{\"ID\":\"c1\",\"Attributes\":{\"exitCode\":"       \
+	"\"137\",\"name\":\"x\"}},\"time\":1,\"timeNano\":"                    \
+	"1700000000000000001}\n"
+#define START                                                             \
+	"{\"Type\":\"container\",\"Action\":\"start\",\"Actor\":{\"ID\":" \
 	"\"c2\"},\"timeNano\":5}\n"
 #define NETWORK "{\"Type\":\"network\",\"Action\":\"connect\"}\n"
 
@@ -29,14 +30,16 @@ static void test_parse(void **state)
 		  "\"ID\":\"p\",\"Attributes\":{\"containerExitCode\":\"3\"}}}",
 		  1, "die", "p", 3 },
 		{ "{\"Type\":\"container\",\"Action\":\"health_status: healthy"
-		  "\"}", 1, "health_status: healthy", "", -1 },
+		  "\"}",
+		  1, "health_status: healthy", "", -1 },
 		{ "{\"Type\":\"container\",\"Action\":\"die\",\"Actor\":{"
-		  "\"Attributes\":{\"exitCode\":\"99999999999999\"}}}", 1,
-		  "die", "", -1 },
+		  "\"Attributes\":{\"exitCode\":\"99999999999999\"}}}",
+		  1, "die", "", -1 },
 		{ "{\"Type\":\"container\",\"Action\":\"die\",\"Actor\":{"
-		  "\"Attributes\":{\"exitCode\":\"1x\"}}}", 1, "die", "", -1 },
-		{ "{\"Type\":\"container\",\"Action\":7,\"Actor\":[]}", 0,
-		  NULL, NULL, 0 },
+		  "\"Attributes\":{\"exitCode\":\"1x\"}}}",
+		  1, "die", "", -1 },
+		{ "{\"Type\":\"container\",\"Action\":7,\"Actor\":[]}", 0, NULL,
+		  NULL, 0 },
 		{ "{}", 0, NULL, NULL, 0 },
 		{ "[]", -1, NULL, NULL, 0 },
 		{ "{\"Type\":", -1, NULL, NULL, 0 },
@@ -50,7 +53,8 @@ static void test_parse(void **state)
 
 		assert_int_equal(docker_event_parse(rows[i].text,
 						    strlen(rows[i].text), &e,
-						    &err), rows[i].rc);
+						    &err),
+				 rows[i].rc);
 		if (rows[i].rc < 0)
 			assert_int_equal(err.code, SC_EPROTO);
 		if (rows[i].rc < 1)
@@ -66,16 +70,17 @@ static void test_parse(void **state)
 
 struct script {
 	const char *text;
-	size_t step;  /* bytes per chunk */
-	bool hang;    /* afterwards, else close */
-	bool proper;  /* with the last chunk */
-	int go;	      /* eventfd: wait for it before the events, or -1 */
+	size_t step; /* bytes per chunk */
+	bool hang;   /* afterwards, else close */
+	bool proper; /* with the last chunk */
+	int go;	     /* eventfd: wait for it before the events, or -1 */
 };
 
 static bool is_events(const struct fake_req *rq)
 {
 	/* The engine's clock, as its /info tells it. */
-	return fake_is(rq, "GET", "/v1.41/events?filters=%7B%22type%22%3A%5B"
+	return fake_is(rq, "GET",
+		       "/v1.41/events?filters=%7B%22type%22%3A%5B"
 		       "%22container%22%5D%7D&since=1769860800.500000000");
 }
 
@@ -90,7 +95,7 @@ static bool stream(struct fake_req *rq, void *arg)
 	if (!is_events(rq))
 		return fake_answer(rq, 400, "", "{\"message\":\"bad query\"}");
 	if (!fake_printf(rq->fd, "HTTP/1.1 200 OK\r\nTransfer-Encoding: "
-			 "chunked\r\n\r\n"))
+				 "chunked\r\n\r\n"))
 		return false;
 	if (s->go >= 0)
 		(void)eventfd_read(s->go, &v);

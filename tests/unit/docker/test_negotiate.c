@@ -42,20 +42,23 @@ static bool versioned(struct fake_req *rq, const struct row *r)
 	if (sscanf(rq->path, "/v1.%d/", &minor) != 1)
 		return fake_answer(rq, 404, "", "{\"message\":\"page\"}");
 	if (minor >= r->min && minor <= r->max)
-		return fake_answer(rq, 200, "", strstr(rq->path, "/info") ?
-							FAKE_INFO :
-							FAKE_VERSION);
+		return fake_answer(rq, 200, "",
+				   strstr(rq->path, "/info") ? FAKE_INFO
+							     : FAKE_VERSION);
 	if (r->mute)
 		return fake_answer(rq, 403, "", "no");
 	if (minor > r->max)
-		snprintf(text, sizeof(text), "{\"message\":\"client version "
+		snprintf(text, sizeof(text),
+			 "{\"message\":\"client version "
 			 "1.%d is too new. Maximum supported API version is "
-			 "1.%d\"}", minor, r->max);
+			 "1.%d\"}",
+			 minor, r->max);
 	else
-		snprintf(text, sizeof(text), "client version 1.%d is too old. "
+		snprintf(text, sizeof(text),
+			 "client version 1.%d is too old. "
 			 "Minimum supported API version is 1.%d, please "
-			 "upgrade your client to a newer version\n", minor,
-			 r->min);
+			 "upgrade your client to a newer version\n",
+			 minor, r->min);
 	return fake_answer(rq, 400, "", text);
 }
 
@@ -65,12 +68,15 @@ static bool engine(struct fake_req *rq, void *arg)
 
 	if (fake_is(rq, "GET", "/_ping")) {
 		if (r->ping)
-			return fake_printf(rq->fd, "HTTP/1.1 200 OK\r\n"
+			return fake_printf(rq->fd,
+					   "HTTP/1.1 200 OK\r\n"
 					   "api-version:  %s \r\n"
 					   "Content-Length: 2\r\n\r\nOK",
 					   r->ping);
-		return fake_write(rq->fd, "HTTP/1.1 200 OK\r\nContent-Length: "
-				  "2\r\n\r\nOK", 40);
+		return fake_write(rq->fd,
+				  "HTTP/1.1 200 OK\r\nContent-Length: "
+				  "2\r\n\r\nOK",
+				  40);
 	}
 	if (fake_is(rq, "GET", "/version") && r->plain) {
 		char text[64];
@@ -112,7 +118,8 @@ static bool podman(struct fake_req *rq, void *arg)
 {
 	(void)arg;
 	if (fake_is(rq, "GET", "/v1.41/version"))
-		return fake_answer(rq, 200, "", "{\"Version\":\"4.3.1\","
+		return fake_answer(rq, 200, "",
+				   "{\"Version\":\"4.3.1\","
 				   "\"Os\":\"linux\",\"Arch\":\"arm64\","
 				   "\"Components\":[3,{\"Name\":null},"
 				   "{\"Name\":\"Podman Engine\"}]}");
@@ -186,7 +193,8 @@ static const struct {
 	  SC_EPROTO, "wrong \"Version\"" },
 	{ "HTTP/1.1 200 OK\r\nApi-Version: 1.41\r\nContent-Length: 0\r\n\r\n",
 	  "HTTP/1.1 500 X\r\nContent-Length: 19\r\n\r\n"
-	  "{\"cause\":\"on fire\"}", SC_EENGINE, "on fire" },
+	  "{\"cause\":\"on fire\"}",
+	  SC_EENGINE, "on fire" },
 	{ "HTTP/1.1 200 OK\r\nApi-Version: 1.41\r\nContent-Length: 0\r\n\r\n",
 	  "", SC_EENGINE, "closed the connection without an answer" },
 };
@@ -194,8 +202,8 @@ static const struct {
 static bool strange_engine(struct fake_req *rq, void *arg)
 {
 	size_t i = *(size_t *)arg;
-	const char *say = strstr(rq->path, "version") ? strange[i].version :
-							strange[i].ping;
+	const char *say = strstr(rq->path, "version") ? strange[i].version
+						      : strange[i].ping;
 
 	/* Closed after a ping only when that is all there is. */
 	(void)fake_write(rq->fd, say, strlen(say));
