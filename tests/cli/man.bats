@@ -89,3 +89,7 @@ man_options()
 		on' "$page")
 	equal 9 "$n"
 }
+
+@test "mandoc finds nothing wrong with the pages" {
+	mandoc -T lint -W warning "${MAN%snapctl.1}"*
+}
