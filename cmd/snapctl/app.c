@@ -44,8 +44,8 @@ int app_print(const struct buf *out, struct sc_err *err)
 {
 	if (out->failed)
 		return sc_oom(err, "output");
-	return io_write_all(STDOUT_FILENO, out->p, out->len,
-			    "standard output", err);
+	return io_write_all(STDOUT_FILENO, out->p, out->len, "standard output",
+			    err);
 }
 
 static const char *env(const char *name)
@@ -80,8 +80,9 @@ static int find_repo(const struct args *args, char **out, struct sc_err *err)
 	else if (home)
 		buf_printf(&b, "%s/.local/state/snapctl", home);
 	else
-		return sc_fail(err, SC_EUSAGE, 0,
-			       "no repository: HOME is not set, give --repo DIR");
+		return sc_fail(
+			err, SC_EUSAGE, 0,
+			"no repository: HOME is not set, give --repo DIR");
 	path = buf_cstr(&b);
 	*out = path ? strdup(path) : NULL;
 	return *out ? 0 : sc_oom(err, "repository path");
@@ -89,9 +90,9 @@ static int find_repo(const struct args *args, char **out, struct sc_err *err)
 
 int app_open(struct app *app, const struct args *args, struct sc_err *err)
 {
-	int level = args_flag(args, OPT_QUIET)	 ? UI_QUIET :
-		    args_flag(args, OPT_VERBOSE) ? UI_VERBOSE :
-						   UI_NORMAL;
+	int level = args_flag(args, OPT_QUIET)	   ? UI_QUIET
+		    : args_flag(args, OPT_VERBOSE) ? UI_VERBOSE
+						   : UI_NORMAL;
 	const char *progress = args_value(args, OPT_PROGRESS);
 	struct ui_term term = ui_term_stderr();
 	enum ui_mode mode = UI_AUTO;

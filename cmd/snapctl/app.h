@@ -23,10 +23,10 @@ struct app {
 
 enum app_exit {
 	EXIT_DONE = 0,
-	EXIT_FAILED = 1,	/* nothing was changed */
+	EXIT_FAILED = 1, /* nothing was changed */
 	EXIT_USAGE = 2,
-	EXIT_WARNED = 3,	/* done, with warnings */
-	EXIT_CHANGED = 4,	/* failed after changing something */
+	EXIT_WARNED = 3,  /* done, with warnings */
+	EXIT_CHANGED = 4, /* failed after changing something */
 	EXIT_LOCKED = 5,
 	EXIT_INTERRUPTED = 130, /* the stack was started again */
 };

@@ -99,12 +99,13 @@ static int check_range(const struct cli_option *o, const char *value,
 		return 0;
 	if (o->kind == KIND_SIZE)
 		return sc_fail(err, SC_EUSAGE, 0,
-			       "--%s %s: a size from %s to %s is wanted, like 512M or 4G",
+			       "--%s %s: a size from %s to %s is wanted, like "
+			       "512M or 4G",
 			       o->name, value, text_size(min, o->min),
 			       text_size(max, o->max));
 	return sc_fail(err, SC_EUSAGE, 0,
-		       "--%s %s: a number from %llu to %llu is wanted",
-		       o->name, value, (unsigned long long)o->min,
+		       "--%s %s: a number from %llu to %llu is wanted", o->name,
+		       value, (unsigned long long)o->min,
 		       (unsigned long long)o->max);
 }
 
@@ -198,12 +199,12 @@ static int take_long(struct parser *p, const char *s, struct sc_err *err)
 		if (strcmp(o->name, name) != 0)
 			continue;
 		if (o->kind == KIND_FLAG && value)
-			return sc_fail(err, SC_EUSAGE, 0,
-				       "--%s takes no value", o->name);
+			return sc_fail(err, SC_EUSAGE, 0, "--%s takes no value",
+				       o->name);
 		if (o->kind == KIND_FLAG)
 			return take(p, (enum opt_id)i, "", err);
-		return value ? take(p, (enum opt_id)i, value, err) :
-			       take_next(p, (enum opt_id)i, err);
+		return value ? take(p, (enum opt_id)i, value, err)
+			     : take_next(p, (enum opt_id)i, err);
 	}
 	return unknown_option(p, name, err);
 }
@@ -217,15 +218,15 @@ static int take_short(struct parser *p, const char *s, struct sc_err *err)
 		while (i < OPT_COUNT && cli_options[i].letter != *s)
 			i++;
 		if (i == OPT_COUNT)
-			return sc_fail(err, SC_EUSAGE, 0,
-				       "unknown option -%c", *s);
+			return sc_fail(err, SC_EUSAGE, 0, "unknown option -%c",
+				       *s);
 		if (cli_options[i].kind == KIND_FLAG) {
 			if (take(p, (enum opt_id)i, "", err) < 0)
 				return -1;
 			continue;
 		}
-		return s[1] ? take(p, (enum opt_id)i, s + 1, err) :
-			      take_next(p, (enum opt_id)i, err);
+		return s[1] ? take(p, (enum opt_id)i, s + 1, err)
+			    : take_next(p, (enum opt_id)i, err);
 	}
 	return 0;
 }
@@ -318,12 +319,14 @@ static int check_whole(const struct args *args, struct sc_err *err)
 		if (args->count[i] &&
 		    !cli_option_of(&cli_options[i],
 				   (enum cmd_id)(c - cli_commands)))
-			return sc_fail(err, SC_EUSAGE, 0, "%s has no option --%s",
-				       c->name, cli_options[i].name);
+			return sc_fail(err, SC_EUSAGE, 0,
+				       "%s has no option --%s", c->name,
+				       cli_options[i].name);
 	if (args->n_words < c->min_words)
 		return sc_fail(err, SC_EUSAGE, 0, "%s: %s is missing", c->name,
 			       c->words);
-	if (c->choices && args->n_words && !is_choice(c->choices, args->words[0]))
+	if (c->choices && args->n_words &&
+	    !is_choice(c->choices, args->words[0]))
 		return sc_fail(err, SC_EUSAGE, 0, "%s %s: one of %s is wanted",
 			       c->name, args->words[0], c->choices);
 	return 0;
@@ -384,8 +387,7 @@ const char *const *args_values(const struct args *args, enum opt_id id,
 	return args->values + args->start[id];
 }
 
-uint64_t args_number(const struct args *args, enum opt_id id,
-		     uint64_t fallback)
+uint64_t args_number(const struct args *args, enum opt_id id, uint64_t fallback)
 {
 	return args->count[id] ? args->number[id] : fallback;
 }

@@ -81,12 +81,12 @@ enum opt_kind {
 	KIND_CHOICE, /* one of choices, separated by "|" */
 };
 
-#define CMD(c) (1u << (CMD_##c))
+#define CMD(c)	(1u << (CMD_##c))
 #define CMD_ALL ((1u << CMD_COUNT) - 1)
 
 struct cli_option {
-	const char *name;    /* without dashes */
-	char letter;	     /* 0: none */
+	const char *name; /* without dashes */
+	char letter;	  /* 0: none */
 	enum opt_kind kind;
 	const char *value;   /* as shown, "NAME"; NULL for a flag */
 	const char *choices; /* of KIND_CHOICE */
@@ -101,13 +101,14 @@ enum cli_need {
 
 struct cli_command {
 	const char *name;
-	const char *words;    /* "[STACK] [SNAPSHOT]", "" for none */
+	const char *words; /* "[STACK] [SNAPSHOT]", "" for none */
 	size_t min_words, max_words;
-	const char *choices;  /* of its first word, or NULL */
-	unsigned needs;	      /* enum cli_need */
-	int (*run)(struct app *app, struct args *args); /* exit status */
-	const char *summary;  /* one line */
-	const char *about;    /* what a reader of --help should know */
+	const char *choices; /* of its first word, or NULL */
+	unsigned needs;	     /* enum cli_need */
+	/* Returns the exit status. */
+	int (*run)(struct app *app, struct args *args);
+	const char *summary; /* one line */
+	const char *about;   /* what a reader of --help should know */
 };
 
 extern const struct cli_option cli_options[OPT_COUNT];

@@ -95,8 +95,8 @@ static void bash_words(struct buf *out, size_t cmd)
 	for (size_t i = 0; i < OPT_COUNT; i++) {
 		const struct cli_option *o = &cli_options[i];
 
-		if (cmd < CMD_COUNT ? cli_option_of(o, (enum cmd_id)cmd) :
-				      cli_option_global(o))
+		if (cmd < CMD_COUNT ? cli_option_of(o, (enum cmd_id)cmd)
+				    : cli_option_global(o))
 			buf_printf(out, " --%s", o->name);
 	}
 }
@@ -132,7 +132,7 @@ static void bash_script(struct buf *out)
 			"}\ncomplete -F _snapctl snapctl\n");
 }
 
-/* -- zsh -------------------------------------------------------------------- */
+/* -- zsh ------------------------------------------------------------------ */
 
 static void zsh_option(struct buf *out, const struct cli_option *o)
 {
@@ -210,7 +210,7 @@ static void zsh_script(struct buf *out)
 			"fi\n");
 }
 
-/* -- fish ------------------------------------------------------------------- */
+/* -- fish ----------------------------------------------------------------- */
 
 static void fish_seen(struct buf *out, const struct cli_option *o)
 {
@@ -250,14 +250,17 @@ static void fish_script(struct buf *out)
 	for (size_t i = 0; i < CMD_COUNT; i++) {
 		const struct cli_command *c = &cli_commands[i];
 
-		buf_printf(out, "complete -c snapctl -n __fish_use_subcommand "
-				"-a %s -d '", c->name);
+		buf_printf(out,
+			   "complete -c snapctl -n __fish_use_subcommand "
+			   "-a %s -d '",
+			   c->name);
 		put_quoted(out, c->summary, "\\", "\\'");
 		buf_printf(out, "'\n");
 		if (!c->choices)
 			continue;
-		buf_printf(out, "complete -c snapctl -n "
-				"'__fish_seen_subcommand_from %s' -a '",
+		buf_printf(out,
+			   "complete -c snapctl -n "
+			   "'__fish_seen_subcommand_from %s' -a '",
 			   c->name);
 		put_choices(out, c->choices);
 		buf_printf(out, "'\n");

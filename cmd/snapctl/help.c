@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#define WIDTH 79
+#define WIDTH	    79
 #define HELP_COLUMN 30
 
 /* text broken at spaces, from column at on; other lines start at indent. */
@@ -82,8 +82,9 @@ void help_program(struct buf *out)
 {
 	buf_printf(out, "Usage: ");
 	help_usage(out, NULL);
-	buf_printf(out, "\n\nSnapshots the volumes of Docker Compose stacks and "
-			"rolls them back.\n\nCommands:\n");
+	buf_printf(out,
+		   "\n\nSnapshots the volumes of Docker Compose stacks and "
+		   "rolls them back.\n\nCommands:\n");
 	for (size_t i = 0; i < CMD_COUNT; i++)
 		put_entry(out, cli_commands[i].name, cli_commands[i].summary);
 	put_global_options(out);

@@ -7,7 +7,7 @@
 #define MIB ((uint64_t)1 << 20)
 #define DAY 86400
 
-#define TAKE (CMD(CREATE) | CMD(RESTORE))
+#define TAKE	(CMD(CREATE) | CMD(RESTORE))
 #define RESULTS (CMD_ALL & ~CMD(COMPLETION))
 
 const struct cli_option cli_options[OPT_COUNT] = {
@@ -119,7 +119,8 @@ const struct cli_option cli_options[OPT_COUNT] = {
 	},
 	[OPT_REPO] = {
 		"repo", 0, KIND_DIR, "DIR", .commands = CMD_ALL,
-		.help = "the repository (SNAPCTL_REPO; default /var/lib/snapctl for root, else ~/.local/state/snapctl)",
+		.help = "the repository (SNAPCTL_REPO; default /var/lib/snapctl for "
+			"root, else ~/.local/state/snapctl)",
 	},
 	[OPT_HOST] = {
 		"host", 'H', KIND_NAME, "URL", .commands = CMD_ALL,

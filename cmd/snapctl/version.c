@@ -9,6 +9,7 @@
 #include <zstd.h>
 
 #include <snapctl/base/mem.h>
+#include <snapctl/helper/frames.h>
 #include <snapctl/scan/index.h>
 #include <snapctl/ui/json.h>
 
@@ -20,12 +21,11 @@ struct format {
 	unsigned version;
 };
 
-/* Those of the media types application/vnd.snapctl.NAME.vN. */
+/* Those of the media types application/vnd.snapctl.NAME.vN, and what is
+ * spoken with the helper. */
 static const struct format formats[] = {
-	{ "snapshot", 1 },
-	{ "index", INDEX_VERSION },
-	{ "pack", 1 },
-	{ "chunks", 1 },
+	{ "snapshot", 1 }, { "index", INDEX_VERSION },	{ "pack", 1 },
+	{ "chunks", 1 },   { "frames", FRAME_VERSION },
 };
 
 struct library {
@@ -40,8 +40,9 @@ static void libraries(struct library out[6], char archive[32])
 	snprintf(archive, 32, "%d.%d.%d", v / 1000000, v / 1000 % 1000,
 		 v % 1000);
 	out[0] = (struct library){ "libarchive", archive };
-	out[1] = (struct library){ "libcurl",
-				   curl_version_info(CURLVERSION_NOW)->version };
+	out[1] =
+		(struct library){ "libcurl",
+				  curl_version_info(CURLVERSION_NOW)->version };
 	out[2] = (struct library){ "jansson", jansson_version_str() };
 	out[3] = (struct library){ "libyaml", yaml_get_version_string() };
 	out[4] = (struct library){ "openssl",
@@ -87,7 +88,7 @@ int cmd_version(struct app *app, struct args *args)
 
 	(void)args;
 	libraries(lib, archive);
-	rc = app->json ? print_json(lib, ARRAY_LEN(lib), &err) :
-			 print_text(lib, ARRAY_LEN(lib), &err);
+	rc = app->json ? print_json(lib, ARRAY_LEN(lib), &err)
+		       : print_text(lib, ARRAY_LEN(lib), &err);
 	return rc < 0 ? app_fail(app, &err) : EXIT_DONE;
 }

@@ -141,6 +141,7 @@ const char *text_size(char out[16], uint64_t bytes)
 					    "TiB", "PiB", "EiB" };
 	double v = (double)bytes / 1024;
 	size_t i = 0;
+	int digits = 0;
 
 	if (bytes < 1024) {
 		snprintf(out, 16, "%u B", (unsigned)bytes);
@@ -151,8 +152,11 @@ const char *text_size(char out[16], uint64_t bytes)
 		v /= 1024;
 		i++;
 	}
-	snprintf(out, 16, "%.*f %s", v < 9.995 ? 2 : v < 99.95 ? 1 : 0, v,
-		 unit[i]);
+	if (v < 9.995)
+		digits = 2;
+	else if (v < 99.95)
+		digits = 1;
+	snprintf(out, 16, "%.*f %s", digits, v, unit[i]);
 	return out;
 }
 
@@ -183,8 +187,8 @@ const char *text_utc(char out[32], time_t t, int compact)
 	struct tm tm;
 
 	if (!gmtime_r(&t, &tm) ||
-	    !strftime(out, 32, compact ? "%Y%m%dT%H%M%SZ" : "%Y-%m-%dT%H:%M:%SZ",
-		      &tm))
+	    !strftime(out, 32,
+		      compact ? "%Y%m%dT%H%M%SZ" : "%Y-%m-%dT%H:%M:%SZ", &tm))
 		snprintf(out, 32, "?");
 	return out;
 }
@@ -192,9 +196,9 @@ const char *text_utc(char out[32], time_t t, int compact)
 const char *text_age(char out[32], time_t then, time_t now)
 {
 	bool ahead = then > now; /* a clock was wrong: say it, hide nothing */
-	unsigned long long s = ahead ?
-		(unsigned long long)then - (unsigned long long)now :
-		(unsigned long long)now - (unsigned long long)then;
+	unsigned long long s =
+		ahead ? (unsigned long long)then - (unsigned long long)now
+		      : (unsigned long long)now - (unsigned long long)then;
 	const char *unit = "d";
 
 	if (s < 60) {

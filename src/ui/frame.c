@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
+#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <jansson.h>
 
 #include <snapctl/base/mem.h>
 #include <snapctl/base/text.h>
@@ -15,7 +15,7 @@
  * width, so that columns stand still and a line never wraps. */
 enum part { BYTES, PERCENT, RATE, ETA, BAR, FILES, PARTS };
 
-#define GAP 2
+#define GAP	2
 #define BAR_MIN 12
 #define BAR_MAX 42
 
@@ -75,9 +75,13 @@ static void put_bar(struct buf *out, double part, size_t width)
 	size_t full = part < 0 ? 0 : (size_t)(part * (double)inner);
 
 	buf_put(out, "[", 1);
-	for (size_t i = 0; i < inner; i++)
-		buf_put(out, i < full ? "=" : i == full && part > 0 ? ">" : " ",
-			1);
+	for (size_t i = 0; i < inner; i++) {
+		const char *c = i < full ? "=" : " ";
+
+		if (i == full && part > 0)
+			c = ">";
+		buf_put(out, c, 1);
+	}
 	buf_put(out, "]", 1);
 }
 
@@ -105,13 +109,13 @@ static const char *eta(char out[16], const struct ui_row *r)
 
 static void put_files(struct buf *out, uint64_t files)
 {
-	if (files < 100000000)
+	uint64_t millions = files / 1000000;
+
+	if (millions < 100)
 		buf_printf(out, "%8u files", (unsigned)files);
 	else
 		buf_printf(out, "%7uM files",
-			   files / 1000000 > 9999999 ?
-				   9999999 :
-				   (unsigned)(files / 1000000));
+			   millions < 9999999 ? (unsigned)millions : 9999999);
 }
 
 static uint64_t whole(double rate)
@@ -165,8 +169,9 @@ static void end_line(struct buf *out)
 static void put_row(struct buf *out, const struct ui_row *r,
 		    const struct layout *l)
 {
-	static const enum part order[] = { BAR, PERCENT, BYTES,
-					   FILES, RATE,	 ETA };
+	static const enum part order[] = {
+		BAR, PERCENT, BYTES, FILES, RATE, ETA
+	};
 
 	ui_fit(out, r->name, r->name_len, l->name);
 	for (size_t i = 0; i < ARRAY_LEN(order); i++)
@@ -271,7 +276,8 @@ void ui_frame_plain(struct buf *out, const struct ui_frame *f, bool counts)
 		buf_printf(out, ": %s", text_size(a, s.bytes));
 		if (s.bytes_total) {
 			buf_printf(out, " of %s", text_size(a, s.bytes_total));
-			buf_printf(out, " (%u%%)", (unsigned)(fraction(&s) * 100));
+			buf_printf(out, " (%u%%)",
+				   (unsigned)(fraction(&s) * 100));
 		}
 		buf_printf(out, ", %llu files", (unsigned long long)s.files);
 		if (s.rate > 0)
@@ -294,8 +300,8 @@ static json_t *row_json(const struct ui_row *r, bool named)
 			      (json_int_t)whole(r->rate), "done", (int)r->done);
 
 	if (o && named &&
-	    json_object_set_new(o, "name",
-				json_stringn(r->name, r->name_len)) < 0) {
+	    json_object_set_new(o, "name", json_stringn(r->name, r->name_len)) <
+		    0) {
 		json_decref(o);
 		return NULL;
 	}
@@ -315,8 +321,8 @@ static json_t *frame_json(const struct ui_frame *f)
 	bad |= json_object_set_new(o, "phase", json_string(f->phase));
 	bad |= json_object_set_new(o, "seconds", json_real(f->elapsed));
 	bad |= json_object_set_new(o, "down_seconds",
-				   f->down < 0 ? json_null() :
-						 json_real(f->down));
+				   f->down < 0 ? json_null()
+					       : json_real(f->down));
 	bad |= json_object_set_new(o, "volumes", a);
 	if (bad) {
 		json_decref(o);
@@ -328,8 +334,8 @@ static json_t *frame_json(const struct ui_frame *f)
 void ui_frame_json(struct buf *out, const struct ui_frame *f)
 {
 	json_t *o = frame_json(f);
-	char *s = o ? json_dumps(o, JSON_COMPACT | JSON_REAL_PRECISION(6)) :
-		      NULL;
+	char *s =
+		o ? json_dumps(o, JSON_COMPACT | JSON_REAL_PRECISION(6)) : NULL;
 
 	if (s)
 		buf_printf(out, "%s\n", s);

@@ -89,8 +89,11 @@ int ui_json_print(const struct ui_json *j, json_t *root, int fd,
 		  struct sc_err *err)
 {
 	/* 15 digits: 3.42 stays 3.42, and the milliseconds of years fit. */
-	auto_free char *s = j->failed || !root ? NULL :
-		json_dumps(root, JSON_INDENT(2) | JSON_REAL_PRECISION(15));
+	auto_free char *s =
+		j->failed || !root
+			? NULL
+			: json_dumps(root,
+				     JSON_INDENT(2) | JSON_REAL_PRECISION(15));
 	auto_buf struct buf b = { 0 };
 
 	json_decref(root);

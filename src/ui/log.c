@@ -167,8 +167,11 @@ static void put_message(struct ui *ui, const struct kind *k, struct buf *text)
 	pthread_mutex_unlock(&ui->lock);
 }
 
-__attribute__((format(printf, 3, 0))) static void
-message(struct ui *ui, const struct kind *k, const char *fmt, va_list ap)
+static void message(struct ui *ui, const struct kind *k, const char *fmt,
+		    va_list ap) __attribute__((format(printf, 3, 0)));
+
+static void message(struct ui *ui, const struct kind *k, const char *fmt,
+		    va_list ap)
 {
 	auto_buf struct buf text = { 0 };
 	auto_free char *raw = NULL;
@@ -188,12 +191,12 @@ message(struct ui *ui, const struct kind *k, const char *fmt, va_list ap)
 	put_message(ui, k, &text);
 }
 
-#define MESSAGE(kind)                            \
-	do {                                     \
-		va_list ap;                      \
-		va_start(ap, fmt);               \
-		message(ui, &(kind), fmt, ap);   \
-		va_end(ap);                      \
+#define MESSAGE(kind)                          \
+	do {                                   \
+		va_list ap;                    \
+		va_start(ap, fmt);             \
+		message(ui, &(kind), fmt, ap); \
+		va_end(ap);                    \
 	} while (0)
 
 void ui_error(struct ui *ui, const char *fmt, ...)

@@ -50,8 +50,8 @@ struct ui_frame {
 	size_t n;
 	const char *phase; /* escaped, borrowed, "" for none */
 	double elapsed;	   /* seconds since the start */
-	double down;	   /* seconds the stack is or was down; below 0: never */
-	bool last;	   /* stays on the screen: all rows, no status line */
+	double down; /* seconds the stack is or was down; below 0: never */
+	bool last;   /* stays on the screen: all rows, no status line */
 };
 
 /* Lines for a terminal of cols by rows, each ended by "\033[K\n"; their

@@ -11,11 +11,11 @@
 
 #include "private.h"
 
-#define SECOND 1000000000ull
-#define TICK (SECOND / 6)
+#define SECOND	    1000000000ull
+#define TICK	    (SECOND / 6)
 #define PLAIN_EVERY (10 * SECOND)
-#define JSON_EVERY SECOND
-#define SAMPLES 32 /* at 6 Hz: the rate is that of the last 5 s */
+#define JSON_EVERY  SECOND
+#define SAMPLES	    32 /* at 6 Hz: the rate is that of the last 5 s */
 
 struct sample {
 	uint64_t at, bytes;
@@ -125,7 +125,8 @@ static struct ui_frame look(struct ui_progress *p, uint64_t t)
 	}
 	if (p->was_down)
 		f.down = (double)(p->down_ns +
-				  (p->down_at ? t - p->down_at : 0)) / 1e9;
+				  (p->down_at ? t - p->down_at : 0)) /
+			 1e9;
 	return f;
 }
 

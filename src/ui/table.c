@@ -21,8 +21,8 @@ struct ui_table {
 	bool failed;
 };
 
-int ui_table_new(const struct ui_column *cols, size_t n,
-		 struct ui_table **out, struct sc_err *err)
+int ui_table_new(const struct ui_column *cols, size_t n, struct ui_table **out,
+		 struct sc_err *err)
 {
 	struct ui_table *t = calloc(1, sizeof(*t));
 

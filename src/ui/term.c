@@ -15,8 +15,7 @@ static int stderr_write(void *arg, const char *p, size_t n, bool droppable)
 	struct pollfd pfd = { .fd = STDERR_FILENO, .events = POLLOUT };
 
 	(void)arg;
-	if (droppable &&
-	    (poll(&pfd, 1, 0) != 1 || !(pfd.revents & POLLOUT)))
+	if (droppable && (poll(&pfd, 1, 0) != 1 || !(pfd.revents & POLLOUT)))
 		return 0;
 	return io_write_all(STDERR_FILENO, p, n, "stderr", NULL) < 0 ? -1 : 1;
 }

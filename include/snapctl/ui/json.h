@@ -7,10 +7,10 @@
 #ifndef SNAPCTL_UI_JSON_H
 #define SNAPCTL_UI_JSON_H
 
+#include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <jansson.h>
 
 #include <snapctl/base/err.h>
 
@@ -35,8 +35,7 @@ void ui_json_str(struct ui_json *j, json_t *obj, const char *key,
 void ui_json_uint(struct ui_json *j, json_t *obj, const char *key, uint64_t v);
 void ui_json_int(struct ui_json *j, json_t *obj, const char *key, int64_t v);
 /* Rounded to milliseconds; not finite becomes null. */
-void ui_json_seconds(struct ui_json *j, json_t *obj, const char *key,
-		     double v);
+void ui_json_seconds(struct ui_json *j, json_t *obj, const char *key, double v);
 void ui_json_bool(struct ui_json *j, json_t *obj, const char *key, bool v);
 /* UTC as "2026-01-31T12:00:00Z". */
 void ui_json_time(struct ui_json *j, json_t *obj, const char *key, int64_t t);

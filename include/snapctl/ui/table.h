@@ -17,8 +17,8 @@ struct ui_column {
 
 struct ui_table;
 
-int ui_table_new(const struct ui_column *cols, size_t n,
-		 struct ui_table **out, struct sc_err *err);
+int ui_table_new(const struct ui_column *cols, size_t n, struct ui_table **out,
+		 struct sc_err *err);
 void ui_table_free(struct ui_table *t);
 void ui_table_freep(struct ui_table **t);
 #define auto_table __attribute__((cleanup(ui_table_freep)))

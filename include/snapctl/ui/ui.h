@@ -27,7 +27,7 @@
 #include <snapctl/base/err.h>
 
 enum ui_level {
-	UI_QUIET = -1,	/* -q: warnings and errors only, no progress */
+	UI_QUIET = -1, /* -q: warnings and errors only, no progress */
 	UI_NORMAL = 0,
 	UI_VERBOSE = 1, /* -v: ui_detail too */
 };

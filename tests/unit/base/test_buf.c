@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+
 #include <cmocka.h>
 
 #include <stdlib.h>
@@ -42,8 +43,8 @@ static void varints_round_trip(void **state)
 		uint64_t v;
 		size_t len;
 	} t[] = {
-		{ 0, 1 },	  { 1, 1 },	     { 127, 1 },
-		{ 128, 2 },	  { 16383, 2 },	     { 16384, 3 },
+		{ 0, 1 },	   { 1, 1 },	     { 127, 1 },
+		{ 128, 2 },	   { 16383, 2 },     { 16384, 3 },
 		{ UINT32_MAX, 5 }, { INT64_MAX, 9 }, { UINT64_MAX, 10 },
 	};
 
@@ -67,7 +68,7 @@ static void signed_varints_round_trip(void **state)
 		int64_t v;
 		size_t len;
 	} t[] = {
-		{ 0, 1 },  { -1, 1 },  { 63, 1 },	   { -64, 1 },
+		{ 0, 1 },  { -1, 1 },  { 63, 1 },	  { -64, 1 },
 		{ 64, 2 }, { -65, 2 }, { INT64_MAX, 10 }, { INT64_MIN, 10 },
 	};
 
@@ -127,18 +128,24 @@ static void reading_past_the_end_latches(void **state)
 static void bytes_are_bounded_twice(void **state)
 {
 	size_t n = 7;
-	struct cur c = cur_of("\x03" "abcd", 5);
+	struct cur c = cur_of("\x03"
+			      "abcd",
+			      5);
 
 	(void)state;
 	assert_memory_equal(cur_bytes(&c, 3, &n), "abc", 3);
 	assert_int_equal(n, 3);
 	assert_int_equal(cur_left(&c), 1);
 
-	c = cur_of("\x03" "abcd", 5); /* above the limit of the caller */
+	c = cur_of("\x03"
+		   "abcd",
+		   5); /* above the limit of the caller */
 	assert_null(cur_bytes(&c, 2, &n));
 	assert_true(c.bad);
 
-	c = cur_of("\x05" "abcd", 5); /* above what is there */
+	c = cur_of("\x05"
+		   "abcd",
+		   5); /* above what is there */
 	assert_null(cur_bytes(&c, 100, &n));
 	assert_true(c.bad);
 
@@ -155,7 +162,9 @@ static void bytes_are_bounded_twice(void **state)
 static void strings_hold_no_nul(void **state)
 {
 	auto_free char *s = NULL;
-	struct cur c = cur_of("\x02" "ab\x00", 4);
+	struct cur c = cur_of("\x02"
+			      "ab\x00",
+			      4);
 
 	(void)state;
 	s = cur_str(&c, 10);
@@ -164,7 +173,9 @@ static void strings_hold_no_nul(void **state)
 	s = cur_str(&c, 10); /* the empty one after it */
 	assert_string_equal(s, "");
 	assert_false(c.bad);
-	c = cur_of("\x03" "a\0b", 4);
+	c = cur_of("\x03"
+		   "a\0b",
+		   4);
 	assert_null(cur_str(&c, 10));
 	assert_true(c.bad);
 }
@@ -181,7 +192,10 @@ static void writers_compose(void **state)
 	buf_zero(&b, 2);
 	buf_printf(&b, "%s-%d", "x", 42);
 	assert_int_equal(b.len, 4 + 1 + 2 + 4);
-	assert_memory_equal(b.p, "\x03" "abc\x00\x00\x00x-42", 11);
+	assert_memory_equal(b.p,
+			    "\x03"
+			    "abc\x00\x00\x00x-42",
+			    11);
 	buf_clear(&b);
 	assert_int_equal(b.len, 0);
 	for (int i = 0; i < 1000; i++)

@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+
 #include <cmocka.h>
 
 #include <stdlib.h>
@@ -31,15 +32,19 @@ static void known_answers(void **state)
 	memset(million, 'a', 1000000);
 	assert_int_equal(hash_new(&h, NULL), 0);
 	/* FIPS 180-4 examples */
-	sha_is(h, "", 0, "e3b0c44298fc1c149afbf4c8996fb924"
-			 "27ae41e4649b934ca495991b7852b855");
-	sha_is(h, "abc", 3, "ba7816bf8f01cfea414140de5dae2223"
-			    "b00361a396177a9cb410ff61f20015ad");
+	sha_is(h, "", 0,
+	       "e3b0c44298fc1c149afbf4c8996fb924"
+	       "27ae41e4649b934ca495991b7852b855");
+	sha_is(h, "abc", 3,
+	       "ba7816bf8f01cfea414140de5dae2223"
+	       "b00361a396177a9cb410ff61f20015ad");
 	sha_is(h, "abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq",
-	       56, "248d6a61d20638b8e5c026930c3e6039"
-		   "a33ce45964ff2167f6ecedd419db06c1");
-	sha_is(h, million, 1000000, "cdc76e5c9914fb9281a1c7e284d73e67"
-				    "f1809a48a497200e046d39ccc7112cd0");
+	       56,
+	       "248d6a61d20638b8e5c026930c3e6039"
+	       "a33ce45964ff2167f6ecedd419db06c1");
+	sha_is(h, million, 1000000,
+	       "cdc76e5c9914fb9281a1c7e284d73e67"
+	       "f1809a48a497200e046d39ccc7112cd0");
 }
 
 static void pieces_make_the_whole(void **state)
@@ -74,9 +79,14 @@ static void digests_are_read_strictly(void **state)
 		"SHA256:" HEX64,
 		"sha256:" HEX64 "0",
 		"sha256:" HEX64 "\n",
-		"sha256:Ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad",
-		"sha256:ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015a",
-		"sha256:../../../../../../../../../../../../../../../../../../etc/passwd",
+		"sha256:"
+		"Ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015"
+		"ad",
+		"sha256:"
+		"ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015"
+		"a",
+		"sha256:../../../../../../../../../../../../../../../../../../"
+		"etc/passwd",
 		" sha256:" HEX64,
 	};
 	struct digest d;

@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+
 #include <cmocka.h>
 
 #include <dirent.h>
@@ -47,8 +48,8 @@ static unsigned count_and_remove(struct place *p, bool remove)
 			continue;
 		n++;
 		if (remove && unlinkat(p->dir, e->d_name, 0) < 0)
-			assert_int_equal(unlinkat(p->dir, e->d_name,
-						  AT_REMOVEDIR), 0);
+			assert_int_equal(
+				unlinkat(p->dir, e->d_name, AT_REMOVEDIR), 0);
 	}
 	assert_int_equal(closedir(d), 0);
 	return n;
@@ -103,8 +104,8 @@ static void publish_moves_between_directories(void **state)
 {
 	struct place *p = *state;
 	auto_close int sub = -1;
-	auto_close int fd = openat(p->dir, "tmp", O_WRONLY | O_CREAT | O_CLOEXEC,
-				   0600);
+	auto_close int fd =
+		openat(p->dir, "tmp", O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
 
 	assert_true(fd >= 0);
 	assert_int_equal(io_mkdir(p->dir, "d", 0700, NULL), 0);
@@ -122,8 +123,8 @@ static void publish_names_what_failed(void **state)
 {
 	struct place *p = *state;
 	struct sc_err err = { 0 };
-	auto_close int fd = openat(p->dir, "a", O_WRONLY | O_CREAT | O_CLOEXEC,
-				   0600);
+	auto_close int fd =
+		openat(p->dir, "a", O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
 
 	assert_true(fd >= 0);
 	assert_int_equal(io_publish(fd, p->dir, "gone", p->dir, "b", &err), -1);
@@ -155,8 +156,8 @@ static void positioned_reads_and_writes(void **state)
 	struct place *p = *state;
 	struct sc_err err = { 0 };
 	char got[8] = { 0 };
-	auto_close int fd = openat(p->dir, "f", O_RDWR | O_CREAT | O_CLOEXEC,
-				   0600);
+	auto_close int fd =
+		openat(p->dir, "f", O_RDWR | O_CREAT | O_CLOEXEC, 0600);
 
 	assert_true(fd >= 0);
 	assert_int_equal(io_pwrite_all(fd, "cdef", 4, 2, "f", NULL), 0);

@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+
 #include <cmocka.h>
 
 #include <limits.h>
@@ -25,8 +26,10 @@ static void escape_keeps_what_can_be_seen(void **state)
 {
 	(void)state;
 	escaped_is(BYTES("db-data_1.x y"), "db-data_1.x y");
-	escaped_is(BYTES("Gr\xc3\xb6\xc3\x9f" "e \xe6\x97\xa5"),
-		   "Gr\xc3\xb6\xc3\x9f" "e \xe6\x97\xa5");
+	escaped_is(BYTES("Gr\xc3\xb6\xc3\x9f"
+			 "e \xe6\x97\xa5"),
+		   "Gr\xc3\xb6\xc3\x9f"
+		   "e \xe6\x97\xa5");
 	escaped_is(BYTES("\xf0\x9f\x90\x98"), "\xf0\x9f\x90\x98");
 	escaped_is(BYTES(""), "");
 }
@@ -37,8 +40,12 @@ static void escape_disarms_controls(void **state)
 	escaped_is(BYTES("a\nb\tc\\d"), "a\\nb\\tc\\\\d");
 	escaped_is(BYTES("\x1b[2J\x07\x7f\r"), "\\x1b[2J\\x07\\x7f\\x0d");
 	escaped_is("a\0b", 3, "a\\x00b");
-	escaped_is(BYTES("\xc2\x9b" "1m"), "\\xc2\\x9b1m"); /* C1 CSI */
-	escaped_is(BYTES("\xe2\x80\xae" "gpj"), "\\xe2\\x80\\xaegpj");
+	escaped_is(BYTES("\xc2\x9b"
+			 "1m"),
+		   "\\xc2\\x9b1m"); /* C1 CSI */
+	escaped_is(BYTES("\xe2\x80\xae"
+			 "gpj"),
+		   "\\xe2\\x80\\xaegpj");
 	escaped_is(BYTES("a\xe2\x80\x8b"), "a\\xe2\\x80\\x8b");
 	escaped_is(BYTES("\xef\xbf\xbf"), "\\xef\\xbf\\xbf");
 }
@@ -47,9 +54,9 @@ static void escape_shows_invalid_utf8(void **state)
 {
 	(void)state;
 	escaped_is(BYTES("\xff\xfe"), "\\xff\\xfe");
-	escaped_is(BYTES("\xc3"), "\\xc3");		  /* cut */
-	escaped_is(BYTES("\xe6\x97"), "\\xe6\\x97");	  /* cut */
-	escaped_is(BYTES("\xc0\xaf"), "\\xc0\\xaf");	  /* over-long */
+	escaped_is(BYTES("\xc3"), "\\xc3");	     /* cut */
+	escaped_is(BYTES("\xe6\x97"), "\\xe6\\x97"); /* cut */
+	escaped_is(BYTES("\xc0\xaf"), "\\xc0\\xaf"); /* over-long */
 	escaped_is(BYTES("\xe0\x80\xaf"), "\\xe0\\x80\\xaf");
 	escaped_is(BYTES("\xed\xa0\x80"), "\\xed\\xa0\\x80"); /* surrogate */
 	escaped_is(BYTES("\xf4\x90\x80\x80"), "\\xf4\\x90\\x80\\x80");
@@ -66,9 +73,13 @@ static void escaped_cuts_between_characters(void **state)
 	assert_string_equal(text_escaped(out, 9, BYTES("123456789")),
 			    "12345...");
 	/* Neither an escape nor a UTF-8 sequence is split. */
-	assert_string_equal(text_escaped(out, 9, BYTES("123\x01" "45678")),
+	assert_string_equal(text_escaped(out, 9,
+					 BYTES("123\x01"
+					       "45678")),
 			    "123...");
-	assert_string_equal(text_escaped(out, 9, BYTES("1234\xc3\xb6" "5678")),
+	assert_string_equal(text_escaped(out, 9,
+					 BYTES("1234\xc3\xb6"
+					       "5678")),
 			    "1234...");
 	assert_string_equal(text_escaped(out, 3, BYTES("abcd")), "..");
 	assert_string_equal(text_escaped(out, 1, BYTES("abcd")), "");
@@ -181,7 +192,7 @@ static void near_is(const char *wanted, const char *const *names, size_t n,
 
 static void near_names(void **state)
 {
-	static const char *const n[] = { "list",    "restore", "create",
+	static const char *const n[] = { "list",    "restore",	"create",
 					 "shop_db", "shop_web", "a\x1b[2Jb" };
 	static const char *const many[] = { "v1", "v2", "v3", "v4",
 					    "v5", "v6", "v7" };

@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+
 #include <cmocka.h>
 
 #include <stdlib.h>
@@ -39,7 +40,8 @@ static int setup(void **state)
 	assert_int_equal(zst_enc_new(3, &f->e, NULL), 0);
 	assert_int_equal(zst_dec_new(&f->d, NULL), 0);
 	assert_int_equal(zst_encode(f->e, f->plain, PLAIN, f->frame, f->cap,
-				    &f->len, NULL), 0);
+				    &f->len, NULL),
+			 0);
 	*state = f;
 	return 0;
 }
@@ -55,8 +57,7 @@ static int teardown(void **state)
 	return 0;
 }
 
-static int decode(struct fixture *f, size_t n, size_t plain,
-		  struct sc_err *err)
+static int decode(struct fixture *f, size_t n, size_t plain, struct sc_err *err)
 {
 	return zst_decode(f->d, f->frame, n, f->out, plain, "segment", err);
 }
@@ -86,8 +87,8 @@ static void empty_content(void **state)
 {
 	struct fixture *f = *state;
 
-	assert_int_equal(zst_encode(f->e, "", 0, f->frame, f->cap, &f->len,
-				    NULL), 0);
+	assert_int_equal(
+		zst_encode(f->e, "", 0, f->frame, f->cap, &f->len, NULL), 0);
 	assert_int_equal(decode(f, f->len, 0, NULL), 0);
 	corrupt(f, f->len, 1);
 }
@@ -139,10 +140,11 @@ static void two_frames_are_not_one(void **state)
 	struct fixture *f = *state;
 	size_t a, b;
 
-	assert_int_equal(zst_encode(f->e, f->plain, 100, f->frame, f->cap, &a,
-				    NULL), 0);
+	assert_int_equal(
+		zst_encode(f->e, f->plain, 100, f->frame, f->cap, &a, NULL), 0);
 	assert_int_equal(zst_encode(f->e, f->plain, 100, f->frame + a,
-				    f->cap - a, &b, NULL), 0);
+				    f->cap - a, &b, NULL),
+			 0);
 	corrupt(f, a + b, 200);
 	assert_int_equal(decode(f, a, 100, NULL), 0);
 }
@@ -153,13 +155,14 @@ static void too_little_room_is_an_error(void **state)
 	struct sc_err err = { 0 };
 	size_t n = 77;
 
-	assert_int_equal(zst_encode(f->e, f->plain, PLAIN, f->frame, 100, &n,
-				    &err), -1);
+	assert_int_equal(
+		zst_encode(f->e, f->plain, PLAIN, f->frame, 100, &n, &err), -1);
 	assert_int_equal(err.code, SC_EIO);
 	assert_int_equal(n, 77);
 	/* The context is good for the next one. */
 	assert_int_equal(zst_encode(f->e, f->plain, PLAIN, f->frame, f->cap,
-				    &f->len, NULL), 0);
+				    &f->len, NULL),
+			 0);
 	assert_int_equal(decode(f, f->len, PLAIN, NULL), 0);
 }
 

@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+
 #include <cmocka.h>
 
 #include <stdio.h>
@@ -11,12 +12,12 @@
 #include "../../../cmd/snapctl/cli.c"
 #include "../../../cmd/snapctl/options.c"
 
-#define STAND_IN(name)                                    \
-	int name(struct app *app, struct args *args)      \
-	{                                                 \
-		(void)app;                                \
-		(void)args;                               \
-		return 0;                                 \
+#define STAND_IN(name)                               \
+	int name(struct app *app, struct args *args) \
+	{                                            \
+		(void)app;                           \
+		(void)args;                          \
+		return 0;                            \
 	}
 STAND_IN(cmd_create)
 STAND_IN(cmd_restore)
@@ -30,7 +31,7 @@ STAND_IN(cmd_version)
 static int parse(const char *line, struct args *args, struct sc_err *err)
 {
 	static char text[512]; /* args borrow from it */
-	char *argv[32] = { (char *)(uintptr_t)"snapctl" }, *save = NULL;
+	char *argv[32] = { (char *)(uintptr_t) "snapctl" }, *save = NULL;
 	int argc = 1;
 
 	strcpy(text, line);
@@ -54,9 +55,9 @@ static void refused(const char *line, const char *why)
 static void all_ways_to_give_a_value(void **state)
 {
 	static const char *const lines[] = {
-		"create -p shop",	"create -pshop",
-		"create --project shop", "create --project=shop",
-		"-p shop create",	"--project=shop create",
+		"create -p shop",	   "create -pshop",
+		"create --project shop",   "create --project=shop",
+		"-p shop create",	   "--project=shop create",
 		"create -p other -p shop",
 	};
 
@@ -81,7 +82,8 @@ static void values_are_grouped_in_order(void **state)
 	(void)state;
 	assert_int_equal(parse("--volume a create --tag t --volume=b -vv shop "
 			       "--volume c --tag u -m '' --wait=7",
-			       &args, NULL), 0);
+			       &args, NULL),
+			 0);
 	v = args_values(&args, OPT_VOLUME, &n);
 	assert_int_equal(n, 3);
 	assert_string_equal(v[0], "a");
@@ -134,8 +136,19 @@ static void size_is(const char *s, uint64_t want)
 static void sizes_are_binary(void **state)
 {
 	static const char *const bad[] = {
-		"7M", "1025G", "4GB", "1.5G", "G", "-1", "+9M", "0x10M", "9Q",
-		"99999999999999999999", "18446744073709551615T", "9 M", "9Mi",
+		"7M",
+		"1025G",
+		"4GB",
+		"1.5G",
+		"G",
+		"-1",
+		"+9M",
+		"0x10M",
+		"9Q",
+		"99999999999999999999",
+		"18446744073709551615T",
+		"9 M",
+		"9Mi",
 	};
 
 	(void)state;
@@ -176,7 +189,8 @@ static void wrong_lines_say_why(void **state)
 	refused("create --level 3x",
 		"--level 3x: a number from 1 to 19 is wanted");
 	refused("create --wait 18446744073709551617",
-		"--wait 18446744073709551617: a number from 0 to 31536000 is wanted");
+		"--wait 18446744073709551617: a number from 0 to 31536000 is "
+		"wanted");
 	refused("create --transport bus",
 		"--transport bus: one of socket|attach is wanted");
 	refused("create --transport sock",

@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+
 #include <cmocka.h>
 
 #include <fcntl.h>
@@ -42,19 +43,20 @@ static void one_document(void **state)
 	ui_json_bool(&j, o, "clean", true);
 	ui_json_push(&j, a, ui_json_bytes(&j, "db", 2));
 	ui_json_set(&j, o, "volumes", a);
-	printed_is(&j, o, "{\n"
-			  "  \"id\": \"shop-20260131T120000Z\",\n"
-			  "  \"note\": null,\n"
-			  "  \"created\": \"2026-01-31T12:00:00Z\",\n"
-			  "  \"size_bytes\": 9223372036854775807,\n"
-			  "  \"level\": -3,\n"
-			  "  \"downtime_seconds\": 3.42,\n"
-			  "  \"age\": null,\n"
-			  "  \"clean\": true,\n"
-			  "  \"volumes\": [\n"
-			  "    \"db\"\n"
-			  "  ]\n"
-			  "}\n");
+	printed_is(&j, o,
+		   "{\n"
+		   "  \"id\": \"shop-20260131T120000Z\",\n"
+		   "  \"note\": null,\n"
+		   "  \"created\": \"2026-01-31T12:00:00Z\",\n"
+		   "  \"size_bytes\": 9223372036854775807,\n"
+		   "  \"level\": -3,\n"
+		   "  \"downtime_seconds\": 3.42,\n"
+		   "  \"age\": null,\n"
+		   "  \"clean\": true,\n"
+		   "  \"volumes\": [\n"
+		   "    \"db\"\n"
+		   "  ]\n"
+		   "}\n");
 }
 
 static void bytes_become_valid_utf8(void **state)
@@ -68,13 +70,11 @@ static void bytes_become_valid_utf8(void **state)
 	ui_json_push(&j, a, ui_json_bytes(&j, "\\xff", 4));
 	ui_json_push(&j, a, ui_json_bytes(&j, "\xc3\xb6\"\n", 4));
 	assert_false(j.failed);
-	assert_string_equal(json_string_value(json_array_get(a, 0)),
-			    "a\\x00b");
+	assert_string_equal(json_string_value(json_array_get(a, 0)), "a\\x00b");
 	assert_string_equal(json_string_value(json_array_get(a, 1)),
 			    "\\xff\\xc3");
 	/* Not the same as the byte 0xff. */
-	assert_string_equal(json_string_value(json_array_get(a, 2)),
-			    "\\\\xff");
+	assert_string_equal(json_string_value(json_array_get(a, 2)), "\\\\xff");
 	assert_string_equal(json_string_value(json_array_get(a, 3)),
 			    "\xc3\xb6\"\\n");
 	json_decref(a);

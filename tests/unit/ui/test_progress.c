@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+
 #include <cmocka.h>
 
 #include <jansson.h>
@@ -65,10 +66,9 @@ static void bars_are_redrawn_in_place(void **state)
 		f.s->cell[0],
 		"shop_db   [======>             ]   30%  30.0 MiB/100 MiB"
 		"         60 files  20.0 MiB/s  ETA 0:04");
-	assert_string_equal(
-		f.s->cell[1],
-		"shop_web  [                    ]             0 B"
-		"                  0 files");
+	assert_string_equal(f.s->cell[1],
+			    "shop_web  [                    ]             0 B"
+			    "                  0 files");
 	assert_string_equal(f.s->cell[2], "read  1.50 s");
 	assert_string_equal(f.s->cell[3], "");
 	assert_int_equal(f.s->y, 3);
@@ -129,8 +129,10 @@ static void last_frame_stays(void **state)
 static void no_width_wraps(void **state)
 {
 	static const char *const names[] = {
-		"a", "project_with_a_very_long_name_indeed_db-data",
-		"esc\033[2J\xff", "gro\xc3\x9fz",
+		"a",
+		"project_with_a_very_long_name_indeed_db-data",
+		"esc\033[2J\xff",
+		"gro\xc3\x9fz",
 	};
 
 	(void)state;
@@ -312,9 +314,8 @@ static void json_lines_parse(void **state)
 	assert_int_equal(json_integer_value(json_object_get(o, "bytes")),
 			 30 * MIB);
 	assert_true(json_is_true(json_object_get(o, "done")));
-	assert_float_equal(
-		json_real_value(json_object_get(o, "down_seconds")), 0.25,
-		0.0001);
+	assert_float_equal(json_real_value(json_object_get(o, "down_seconds")),
+			   0.25, 0.0001);
 	v = json_array_get(json_object_get(o, "volumes"), 0);
 	assert_string_equal(json_string_value(json_object_get(v, "name")),
 			    "bad\\xff\"\\n");
@@ -335,10 +336,9 @@ static void restart_starts_over(void **state)
 	ui_progress_tick(f.p);
 	ui_progress_restart(f.p);
 	ui_progress_tick(f.p);
-	assert_string_equal(
-		f.s->cell[0],
-		"shop_db  [                     ]             0 B"
-		"                  0 files");
+	assert_string_equal(f.s->cell[0],
+			    "shop_db  [                     ]             0 B"
+			    "                  0 files");
 	finish(&f);
 }
 
@@ -375,7 +375,8 @@ static void threads_agree(void **state)
 	assert_int_equal(ui_progress_start(ui, two, 2, &p, NULL), 0);
 	for (int i = 0; i < 2; i++)
 		assert_int_equal(pthread_create(&th[i], NULL, count,
-						ui_progress_volume(p, 0)), 0);
+						ui_progress_volume(p, 0)),
+				 0);
 	for (int i = 0; i < 50; i++)
 		ui_warn(ui, "message %d", i);
 	for (int i = 0; i < 2; i++)

@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+
 #include <cmocka.h>
 
 #include <string.h>
@@ -50,10 +51,12 @@ static void wide_names_line_up(void **state)
 	assert_int_equal(ui_table_new(cols, 2, &t, NULL), 0);
 	ui_table_name(t, "\xe6\x97\xa5\xe6\x9c\xac"); /* four columns */
 	ui_table_cell(t, "x");
-	ui_table_name(t, "Gr\xc3\xb6\xc3\x9f" "e"); /* five */
+	ui_table_name(t, "Gr\xc3\xb6\xc3\x9f"
+			 "e"); /* five */
 	ui_table_cell(t, "y");
 	table_is(t, "\xe6\x97\xa5\xe6\x9c\xac   x\n"
-		    "Gr\xc3\xb6\xc3\x9f" "e  y\n");
+		    "Gr\xc3\xb6\xc3\x9f"
+		    "e  y\n");
 }
 
 static void half_a_row_is_printed(void **state)
