@@ -140,7 +140,7 @@ static void warn_outside(struct links *l, struct take *k)
 	}
 	if (files)
 		notes_add(k->notes, NOTE_WARN,
-			  "%llu files have further hard links outside of what was taken",
+			  "%llu file(s) have further hard links outside of what was taken",
 			  (unsigned long long)files);
 }
 
