@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The index there and back: random trees, one golden file, damage of every
- * kind. With --golden FILE it writes the golden file anew. */
+ * kind. With "--golden FILE", "--escape FILE" or "--raw FILE" it writes the
+ * golden files, or one with plain columns for the fuzzer to start from. */
 #include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -22,6 +23,7 @@
 #include <snapctl/scan/index.h>
 
 #define GOLDEN "tests/golden/index-v1.bin"
+#define ESCAPE "tests/golden/index-v1-escape.bin"
 
 static struct tree_arena arena;
 
@@ -916,8 +918,8 @@ static void test_hostile_columns(void **state)
 	COLUMN(COL_MODE, "\xc0\x83\x01\x80\x80\x03", "unknown type");
 	COLUMN(COL_MODE, "\xa4\x03", "unknown type");
 	COLUMN(COL_MODE, "\x80\x23", "wrong type"); /* a fifo's root */
-	COLUMN(COL_UID, "\x01", "out of range");	/* -1 */
-	COLUMN(COL_SIZE, "\x05", "out of range");	/* of a directory */
+	COLUMN(COL_UID, "\x01", "out of range");    /* -1 */
+	COLUMN(COL_SIZE, "\x05", "out of range");   /* of a directory */
 	COLUMN(COL_SIZE, "", "rows missing");
 	COLUMN(COL_MTIME, "\x02\x80\x94\xeb\xdc\x03", "out of range");
 	COLUMN(COL_RDEV, "\x01", "out of range");
@@ -1084,13 +1086,37 @@ static void test_writer_refuses_mixed_columns(void **state)
 	close(fd);
 }
 
-static int write_golden(const char *path)
+/* A file that must be refused for good: an entry named "../x". */
+static void test_golden_escape(void **state)
 {
-	struct sample s = small_sample();
+	struct sample got;
 	auto_buf struct buf b = { 0 };
 	struct sc_err err;
 
-	encode(&s, &b);
+	(void)state;
+	assert_int_equal(io_read_file(AT_FDCWD, ESCAPE, 1 << 20, &b, &err), 1);
+	assert_int_equal(load(&b, &got, &err), -1);
+	assert_int_equal(err.code, SC_ECORRUPT);
+	assert_non_null(strstr(err.msg, "leads nowhere"));
+}
+
+/* What the golden files and the fuzzer's first inputs are made from. */
+static int write_file(const char *kind, const char *path)
+{
+	struct sample s = small_sample();
+	struct parts ps = { 0 };
+	auto_buf struct buf b = { 0 };
+	struct sc_err err;
+
+	if (strcmp(kind, "--golden") == 0)
+		encode(&s, &b);
+	else if (strcmp(kind, "--raw") == 0)
+		take_apart(&s, &ps);
+	else
+		paths_are(&ps, (const char *const[]){ "../x" }, 1, S_IFREG);
+	if (ps.n)
+		assemble(&ps, &b);
+	parts_free(&ps);
 	sample_free(&s);
 	return io_write_file(AT_FDCWD, path, b.p, b.len, &err) < 0;
 }
@@ -1104,6 +1130,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_entries_alone),
 		cmocka_unit_test(test_columns_one_by_one),
 		cmocka_unit_test(test_golden),
+		cmocka_unit_test(test_golden_escape),
 		cmocka_unit_test(test_each_truncation),
 		cmocka_unit_test(test_each_byte_flipped),
 		cmocka_unit_test(test_random_damage),
@@ -1115,7 +1142,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_writer_refuses_mixed_columns),
 	};
 
-	if (argc == 3 && strcmp(argv[1], "--golden") == 0)
-		return write_golden(argv[2]);
+	if (argc == 3)
+		return write_file(argv[1], argv[2]);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
