@@ -775,6 +775,7 @@ static void test_vanished(void **state)
 	assert_true(at(&t, "h2")->bits & ENTRY_UNREADABLE);
 	assert_true(at(&t, "h2")->bits & ENTRY_LINK);
 	shell("rm %s/src/h2", base);
+	set_time(".", at(&t, "")->mtime, at(&t, "")->mtime_ns);
 	assert_tar_equal(&t);
 	taken_free(&t);
 }
