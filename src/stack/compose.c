@@ -22,6 +22,8 @@
 #define COMPOSE_STEPS	 4000000u /* pairs and items visited in one file */
 #define COMPOSE_DEPTH	 8	  /* of "<<" and extends */
 #define COMPOSE_SERVICES 10000u
+#define COMPOSE_NESTED	 500   /* brackets open at once */
+#define COMPOSE_ANCHORS	 10000 /* and aliases */
 #define COMPOSE_NAME_MAX 255u
 
 struct reader {
@@ -273,6 +275,12 @@ static yaml_node_t *services_of(struct reader *r)
 	return root;
 }
 
+static int refuse(const char *path, struct sc_err *err)
+{
+	return sc_fail(err, SC_ECORRUPT, 0,
+		       "%s is more than a compose file can sensibly be", path);
+}
+
 static int read_document(yaml_document_t *doc, const char *path,
 			 struct compose_service **out, size_t *n,
 			 struct sc_err *err)
@@ -288,13 +296,29 @@ static int read_document(yaml_document_t *doc, const char *path,
 	}
 	if (r.too_much) {
 		compose_free(v, count);
-		return sc_fail(err, SC_ECORRUPT, 0,
-			       "%s is more than a compose file can sensibly be",
-			       path);
+		return refuse(path, err);
 	}
 	*out = v;
 	*n = count;
 	return 0;
+}
+
+/* libyaml's time grows with the square of open brackets and of anchors. A
+ * rough count, which takes text in quotes for syntax, keeps it in bounds. */
+static bool is_sane(const struct buf *text)
+{
+	int nested = 0, anchors = 0;
+
+	for (size_t i = 0; i < text->len; i++) {
+		unsigned char c = text->p[i];
+
+		nested += c == '[' || c == '{';
+		nested -= (c == ']' || c == '}') && nested > 0;
+		anchors += c == '&' || c == '*';
+		if (nested > COMPOSE_NESTED || anchors > COMPOSE_ANCHORS)
+			return false;
+	}
+	return true;
 }
 
 static int parse(const struct buf *text, const char *path,
@@ -304,6 +328,8 @@ static int parse(const struct buf *text, const char *path,
 	yaml_document_t doc;
 	int rc = -1;
 
+	if (!is_sane(text))
+		return refuse(path, err);
 	if (!yaml_parser_initialize(&parser))
 		return sc_oom(err, "YAML parser");
 	yaml_parser_set_input_string(&parser, text->p, text->len);
