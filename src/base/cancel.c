@@ -31,9 +31,9 @@ void cancel_set(struct cancel *c, int sig)
 {
 	int saved = errno;
 	ssize_t n;
+	int none = 0;
 
-	if (!c->sig) {
-		c->sig = sig;
+	if (atomic_compare_exchange_strong(&c->sig, &none, sig)) {
 		/* A full pipe is readable already; nothing else can fail. */
 		n = write(c->wfd, "", 1);
 		(void)n;
@@ -74,5 +74,5 @@ int cancel_check(const struct cancel *c, struct sc_err *err)
 	if (!cancel_is_set(c))
 		return 0;
 	return sc_fail(err, SC_EINTR, 0, "interrupted by SIG%s",
-		       sigabbrev_np(c->sig));
+		       sigabbrev_np(atomic_load(&c->sig)));
 }

@@ -10,11 +10,11 @@
 static void append_cause(char *msg, size_t cap, int sys)
 {
 	char text[128];
+	const char *why = sys ? strerror_r(sys, text, sizeof(text)) : NULL;
 	size_t len = strlen(msg);
 
-	if (sys)
-		snprintf(msg + len, cap - len, ": %s",
-			 strerror_r(sys, text, sizeof(text)));
+	if (why)
+		snprintf(msg + len, cap - len, ": %s", why);
 }
 
 int sc_fail(struct sc_err *err, enum sc_code code, int sys, const char *fmt,

@@ -104,7 +104,9 @@ int io_pread_all(int fd, void *p, size_t n, uint64_t off, const char *name,
 int io_read_file(int dir, const char *name, size_t max, struct buf *out,
 		 struct sc_err *err)
 {
-	auto_close int fd = openat(dir, name, O_RDONLY | O_CLOEXEC);
+	/* O_NONBLOCK: a fifo in a hostile place must not hang us. */
+	auto_close int fd =
+		openat(dir, name, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	struct stat st;
 	ssize_t n;
 
@@ -114,6 +116,8 @@ int io_read_file(int dir, const char *name, size_t max, struct buf *out,
 		return sc_fail(err, SC_EIO, errno, "open %s", name);
 	if (fstat(fd, &st) < 0)
 		return sc_fail(err, SC_EIO, errno, "stat %s", name);
+	if (!S_ISREG(st.st_mode))
+		return sc_fail(err, SC_ECORRUPT, 0, "%s is not a file", name);
 	if ((uint64_t)st.st_size > max)
 		return sc_fail(err, SC_ECORRUPT, 0,
 			       "%s is %lld bytes, more than the %zu expected at most",

@@ -4,13 +4,15 @@
 #define SNAPCTL_BASE_CANCEL_H
 
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 
 #include <snapctl/base/err.h>
 
 /* Zero is not valid; cancel_init. fd becomes readable, for good, when set. */
 struct cancel {
-	volatile sig_atomic_t sig; /* 0, or the signal that asked */
+	/* 0, or the signal that asked. Lock-free, so fit for a handler. */
+	atomic_int sig;
 	int fd, wfd;
 };
 
@@ -21,7 +23,7 @@ int cancel_on_signals(struct cancel *c, struct sc_err *err);
 void cancel_set(struct cancel *c, int sig); /* async-signal-safe */
 static inline bool cancel_is_set(const struct cancel *c)
 {
-	return c && c->sig != 0;
+	return c && atomic_load_explicit(&c->sig, memory_order_relaxed) != 0;
 }
 /* -1 with SC_EINTR "interrupted by SIGINT" if c is set, else 0. */
 int cancel_check(const struct cancel *c, struct sc_err *err);
