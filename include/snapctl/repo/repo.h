@@ -4,12 +4,19 @@
  *   oci-layout  index.json  blobs/sha256/…  locks/  state/partial/
  *
  * repo.c      opening, creating, permissions
+ * run.c       temporaries of this run, and those of dead ones
  * blob.c      blobs: written under state/partial, published by rename
  * lock.c      flock in locks/
- * snapshot.c  the config document (what a snapshot is), JSON both ways
- * manifest.c  OCI manifest and index.json
  * packs.c     packs of one run: segments appended, split at a size
+ * snapshot.c  the config document (what a snapshot is), JSON both ways
+ * fields.c    structs to JSON objects and back, by tables
+ * manifest.c  the OCI manifest
+ * layout.c    index.json
+ * publish.c   from sealed blobs to a listed snapshot
+ * find.c      which snapshots there are
+ * present.c   what a restore needs is there
  * verify.c    blobs against digests, indexes against packs
+ * deep.c      chunks against their hashes
  *
  * A snapshot is one image manifest: artifactType
  * application/vnd.snapctl.snapshot.v1, config
@@ -112,13 +119,15 @@ struct packs;
 int packs_new(struct repo *r, enum pack_kind kind, uint64_t max_size,
 	      struct packs **out, struct sc_err *err);
 void packs_free(struct packs *p); /* what is not finished is discarded */
-/* Appends a segment; fills t->segments (pack numbers count from 0 in t). */
+/* Appends a segment; fills t->segments (pack numbers count from 0 in t).
+ * Several tables may share the packs; each stays in place (t: borrowed) until
+ * packs_finish, which completes the packs of all of them. */
 int packs_append(struct packs *p, const void *stored, size_t n, uint32_t plain,
 		 struct chunk_table *t, struct sc_err *err);
-/* Seals the last pack; fills t->packs. */
+/* Seals the last pack; fills t->packs (sealed ones are filled already). */
 int packs_finish(struct packs *p, struct chunk_table *t, struct sc_err *err);
 
-/* -- manifest.c --------------------------------------------------------- */
+/* -- publish.c ---------------------------------------------------------- */
 
 /* Fills s->id (made from s->stack and s->created, -2, -3 … on a clash),
  * publishes all sealed blobs, writes config and manifest blobs, then
@@ -126,12 +135,18 @@ int packs_finish(struct packs *p, struct chunk_table *t, struct sc_err *err);
  * blobs that this call had renamed and nobody else refers to are removed. */
 int repo_publish(struct repo *r, struct snapshot *s, struct sc_err *err);
 
+/* -- find.c -------------------------------------------------------------- */
+
 struct snapshot_ref {
 	char *id;     /* tag */
 	char *stack;  /* from annotations of index.json, "" if none */
 	int64_t created;
 	struct digest manifest;
 	uint64_t manifest_size;
+	/* What is wrong with it (static), or NULL. Such a one is listed, so
+	 * that it can be shown; repo_load refuses it. */
+	const char *damage;
+	bool copied; /* by another tool, which kept only tag and digest */
 };
 /* All snapshots that index.json names, oldest first. Descriptors that are
  * not snapshots are passed over. *out owned, snapshot_refs_free. */
