@@ -262,7 +262,7 @@ static int without_label(struct stack *s, const struct stack_container *c,
 /* Which container to ask for the files of i's project: the first that names
  * some, else the first. Each project is looked at once, and only if a stop
  * may touch it. */
-static bool file_needed(const struct stack *s, size_t i)
+static bool file_needed(const struct stack *s, size_t i, bool others)
 {
 	const struct stack_container *c = &s->containers[i];
 	size_t ask = SIZE_MAX;
@@ -275,8 +275,8 @@ static bool file_needed(const struct stack *s, size_t i)
 
 		if (strcmp(o->project, c->project) != 0)
 			continue;
-		touched |=
-			stack_runs(o->c) && stack_holds_selected(s, o->c, true);
+		touched |= stack_runs(o->c) && (o->member || others) &&
+			   stack_holds_selected(s, o->c, o->member);
 		if (o->oneoff || by_label(o))
 			continue;
 		if (ask == SIZE_MAX ||
@@ -287,8 +287,8 @@ static bool file_needed(const struct stack *s, size_t i)
 	return touched && ask == i;
 }
 
-int deps_fill(struct stack *s, bool local, struct notes *notes,
-	      struct sc_err *err)
+int deps_fill(struct stack *s, const struct stack_options *o, bool local,
+	      struct notes *notes, struct sc_err *err)
 {
 	for (size_t i = 0; i < s->ncontainers; i++) {
 		struct stack_container *c = &s->containers[i];
@@ -300,7 +300,7 @@ int deps_fill(struct stack *s, bool local, struct notes *notes,
 			return sc_oom(err, "dependencies");
 	}
 	for (size_t i = 0; i < s->ncontainers; i++)
-		if (file_needed(s, i) &&
+		if (file_needed(s, i, o->stop_sharing) &&
 		    without_label(s, &s->containers[i], local, notes) < 0)
 			return sc_oom(err, "dependencies");
 	return 0;

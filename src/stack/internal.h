@@ -47,8 +47,8 @@ int volumes_fill(struct docker *d, struct stack *s,
 		 struct sc_err *err);
 void volumes_free(struct stack_volume *v, size_t n);
 /* deps.c: fills deps of all containers. local: files may be read. */
-int deps_fill(struct stack *s, bool local, struct notes *notes,
-	      struct sc_err *err);
+int deps_fill(struct stack *s, const struct stack_options *o, bool local,
+	      struct notes *notes, struct sc_err *err);
 /* Does container i join a namespace of container j? */
 bool deps_joins(const struct docker_container *c,
 		const struct docker_container *owner);

@@ -636,6 +636,12 @@ int quiesce_stop(struct quiesce *q, struct sc_err *err)
 	q->watching = true;
 	if (watch_open(q->d, told, q, &q->watch, err) < 0)
 		return -1;
+	/* Before the stop, so that looking at everybody costs no downtime. */
+	if (check_strangers(q, err) < 0) {
+		if (err->code == SC_ETORN)
+			err->code = SC_EREFUSED;
+		return -1;
+	}
 	if (n && q->o.before_stop && q->o.before_stop(q->o.arg, err) < 0)
 		return -1;
 	if (n) {

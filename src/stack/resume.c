@@ -296,6 +296,29 @@ static void watch_again(struct quiesce *q)
 	(void)watch_open(q->d, NULL, NULL, &q->watch, &e);
 }
 
+/* Started is not yet running: one that ended at once is seen here. */
+static void look_back(struct quiesce *q, size_t i)
+{
+	const struct held *h = &q->held[i];
+	struct docker_container *c = NULL;
+
+	if (!h->touched || !h->back || h->gone || h->restarting ||
+	    q->s->containers[i].no_restart ||
+	    docker_container_inspect(q->d, h->id, &c, NULL) <= 0)
+		return;
+	if (c->state == DOCKER_RESTARTING)
+		notes_add(q->notes, NOTE_WARN,
+			  "container %s was started and keeps restarting "
+			  "(exit code %d)",
+			  SHOW(held_name(q, i)), c->exit_code);
+	else if (!stack_runs(c))
+		notes_add(q->notes, c->exit_code ? NOTE_WARN : NOTE_INFO,
+			  "container %s was started and has ended again "
+			  "(exit code %d)",
+			  SHOW(held_name(q, i)), c->exit_code);
+	docker_container_free(c);
+}
+
 /* An engine that is being restarted is waited for: it holds the stack. There
  * is nothing to wait on but the clock. */
 static void await_engine(struct quiesce *q)
@@ -331,6 +354,8 @@ int quiesce_start(struct quiesce *q, struct sc_err *err)
 	await_engine(q);
 	watch_again(q);
 	rc = dag_run(&jobs, err);
+	for (size_t i = 0; i < q->s->ncontainers; i++)
+		look_back(q, i);
 	docker_shield(q->d, false);
 	if (rc < 0)
 		return -1;

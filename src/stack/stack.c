@@ -213,6 +213,19 @@ static int name_by_directory(struct docker *d, struct stack *s,
 		       text.failed ? "" : buf_cstr(&text));
 }
 
+/* The volume's name, or the last part of a path, with nothing in it that a
+ * volume could not be called. */
+static char *adhoc_name(const char *volume)
+{
+	auto_free char *path = *volume == '/' ? path_normal(volume) : NULL;
+	char *name = strdup(path ? strrchr(path, '/') + 1 : volume);
+
+	for (char *c = name; c && *c; c++)
+		if (!isalnum((unsigned char)*c) && !strchr("_.-", *c))
+			*c = '_';
+	return name;
+}
+
 /* Sets s->name; adhoc while nothing says that it is a project. */
 static int name_stack(struct docker *d, struct stack *s,
 		      const struct stack_options *o, struct sc_err *err)
@@ -227,7 +240,7 @@ static int name_stack(struct docker *d, struct stack *s,
 	if (!name && !volumes)
 		return name_by_directory(d, s, err);
 	s->adhoc = !name;
-	s->name = strdup(name ? name : o->volumes[0]);
+	s->name = name ? strdup(name) : adhoc_name(o->volumes[0]);
 	return s->name ? 0 : sc_oom(err, "stack");
 }
 
@@ -583,7 +596,7 @@ static int resolve(struct docker *d, struct stack *s,
 	s->down = services == 0;
 	if (fill_project(s, err) < 0 || volumes_fill(d, s, o, notes, err) < 0)
 		return -1;
-	if (deps_fill(s, docker_info(d)->local, notes, err) < 0 ||
+	if (deps_fill(s, o, docker_info(d)->local, notes, err) < 0 ||
 	    order_mark(s, o, notes, err) < 0 || drop_strangers(s, err) < 0 ||
 	    fill_config_hash(s, err) < 0)
 		return -1;

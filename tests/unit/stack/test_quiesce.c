@@ -177,6 +177,30 @@ static void test_ends_instead_of_healthy(void **state)
 	assert_int_equal(t.web->state, DOCKER_RUNNING);
 }
 
+static void test_started_and_ended(void **state)
+{
+	(void)state;
+	stop();
+	t.db->exit_code = 1;
+	t.d.on_call = ends_at_once;
+	start();
+	assert_true(warned("db was started and has ended again (exit code 1)"));
+}
+
+/* What came between looking and stopping is refused, not torn. */
+static void test_stranger_before_the_stop(void **state)
+{
+	struct fake_container *c;
+
+	(void)state;
+	prepare();
+	c = fake_add(&t.d, "writer", NULL, NULL);
+	fake_mount(c, "volume", "data", "/d", true);
+	assert_int_equal(quiesce_stop(t.h, &t.err), -1);
+	assert_int_equal(t.err.code, SC_EREFUSED);
+	assert_string_equal(t.d.log, "");
+}
+
 static void test_nothing_runs(void **state)
 {
 	(void)state;
@@ -518,6 +542,8 @@ int main(void)
 		T(test_order_and_health),
 		T(test_never_healthy),
 		T(test_ends_instead_of_healthy),
+		T(test_started_and_ended),
+		T(test_stranger_before_the_stop),
 		T(test_nothing_runs),
 		T(test_exited_stays),
 		T(test_paused),

@@ -251,6 +251,13 @@ static void test_adhoc(void **state)
 	assert_string_equal(t.s->name, "mine");
 	stack_free(t.s);
 	t.s = NULL;
+	t.o.project = NULL;
+	t.o.volumes = (const char *const[]){ "/usr/share/", NULL };
+	resolve();
+	assert_string_equal(t.s->name, "share");
+	assert_true(vol("/usr/share")->selected);
+	stack_free(t.s);
+	t.s = NULL;
 	t.o.volumes = (const char *const[]){ "fre", NULL };
 	resolve_fails(SC_ENOTFOUND, "near: free");
 }
