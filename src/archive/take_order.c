@@ -355,7 +355,7 @@ int order_done(struct take *k, struct job *j, struct sc_err *err)
 		pthread_mutex_unlock(&k->lock);
 		rc = emit(k, j, err);
 		pthread_mutex_lock(&k->lock);
-		k->emitted++;
+		k->emitted += rc == 0; /* else the slot is not free */
 		pthread_cond_broadcast(&k->step);
 	}
 	k->emitting = false;

@@ -21,6 +21,7 @@ struct tarhdr {
 	struct archive *a;
 	struct archive_entry *entry;
 	struct buf *to; /* where output goes; NULL: nowhere */
+	bool refuse;	/* output fails */
 	struct buf name;
 	struct buf link;
 	struct tarhdr_fix fix;
@@ -33,18 +34,21 @@ static la_ssize_t take_output(struct archive *a, void *arg, const void *p,
 	struct tarhdr *h = arg;
 
 	(void)a;
+	if (h->refuse)
+		return -1;
 	if (h->to)
 		buf_put(h->to, p, n);
 	return (la_ssize_t)n;
 }
 
-/* Puts the writer into the failed state first: freeing it writes nothing. */
-static void writer_free(struct archive *a)
+/* Freeing the writer completes the entry with zeros, any number of them,
+ * unless they cannot be written. (archive_write_fail would leak.) */
+static void writer_free(struct tarhdr *h)
 {
-	if (!a)
-		return;
-	archive_write_fail(a);
-	archive_write_free(a);
+	h->refuse = true;
+	archive_write_free(h->a);
+	h->a = NULL;
+	h->refuse = false;
 }
 
 static int writer_new(struct tarhdr *h, struct sc_err *err)
@@ -52,7 +56,7 @@ static int writer_new(struct tarhdr *h, struct sc_err *err)
 	struct archive *a;
 
 	h->to = NULL;
-	writer_free(h->a);
+	writer_free(h);
 	h->a = a = archive_write_new();
 	if (!a)
 		return sc_oom(err, "tar writer");
@@ -90,8 +94,7 @@ void tarhdr_free(struct tarhdr *h)
 {
 	if (!h)
 		return;
-	h->to = NULL;
-	writer_free(h->a);
+	writer_free(h);
 	archive_entry_free(h->entry);
 	buf_free(&h->name);
 	buf_free(&h->link);
