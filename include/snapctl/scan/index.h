@@ -14,10 +14,10 @@
  * Columns of entries have a row for each entry, in canonical order, row 0
  * being the root. A reader takes only the columns it needs. Unknown columns
  * are skipped; a higher version is refused. "delta" below means: the
- * difference to the row before, starting from 0.
+ * difference to the row before, starting from 0, modulo 2^64 (zigzag).
  *
- *   PATH     varint bytes shared with the path before, varint length of the
- *            rest, the rest. The root's is empty.
+ *   PATH     varint bytes shared with the path before (as many as there
+ *            are), varint length of the rest, the rest. The root's is empty.
  *   MODE     varint st_mode (type and 07777)
  *   UID GID  svarint delta
  *   SIZE     varint (regular files; device numbers in RDEV; else 0)
@@ -38,8 +38,9 @@
  *   CLEN     varint length, 1 … CHUNK_LEN_MAX
  *   CPLACE   svarint delta of the segment, varint offset in its plain bytes
  *   SEGMENT  svarint delta of the pack, varint offset in the pack (delta to
- *            the end of the segment before when the pack is the same),
- *            varint stored length, varint plain length
+ *            the end of the segment before when the pack is the same, modulo
+ *            2^64; before the first one: end 0 of pack 0), varint stored
+ *            length, varint plain length
  *   PACK     32 bytes digest, u64 length, u8 kind (PACK_TAR, PACK_CHUNKS)
  *   META     one row: see struct index_meta
  *
@@ -134,7 +135,9 @@ struct index_sink {
 };
 
 /* Every column that the tree and the chunks give, and META; not SEGMENT and
- * PACK (index_encode_places). Memory beyond the arguments: under 4 MB. */
+ * PACK (index_encode_places). Memory beyond the arguments: under 4 MB. The
+ * tree is sealed; META's entries, chunks and bytes come from the arguments,
+ * the rest from m. A path above 16 MiB is SC_EREFUSED. */
 int index_encode(const struct tree *t, const struct chunk_table *c,
 		 const struct index_meta *m, const struct index_sink *sink,
 		 struct sc_err *err);
@@ -195,8 +198,14 @@ int index_col_done(struct index_col *c, struct sc_err *err);
  * pre-order with sorted siblings, names without "/" and NUL and not "." or
  * "..", parents that are directories, sizes equal to the sum of their chunks
  * (or extents), runs within the table, chunks within their segments, segments
- * within their packs. tree: slot == rank. */
+ * within their packs. Without c sizes are not held against chunks. Entries
+ * with ENTRY_UNREADABLE or ENTRY_MOUNT have no runs, whatever their size.
+ * tree: slot == rank; set only on success, owned by the caller, like *c. A
+ * delta is SC_EPROTO. */
 int index_load(struct index_reader *r, struct tree **tree,
 	       struct chunk_table *c, struct sc_err *err);
+/* Only where segments are: the tables of segments and packs. */
+int index_load_places(struct index_reader *r, struct chunk_table *c,
+		      struct sc_err *err);
 
 #endif
