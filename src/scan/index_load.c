@@ -459,17 +459,3 @@ int index_load(struct index_reader *r, struct tree **tree,
 	*tree = l.t;
 	return 0;
 }
-
-int index_load_places(struct index_reader *r, struct chunk_table *c,
-		      struct sc_err *err)
-{
-	struct load l = { .r = r };
-
-	*c = (struct chunk_table){ 0 };
-	if (place_col(&l, c, COL_PACK, load_packs, err) < 0 ||
-	    place_col(&l, c, COL_SEGMENT, load_segments, err) < 0) {
-		chunk_table_free(c);
-		return -1;
-	}
-	return 0;
-}
