@@ -9,6 +9,9 @@ OPT     ?= -O2 -g
 SAN     ?=
 VERSION := 0.1.0
 MAKEFLAGS += --no-builtin-rules
+# `make V=1` shows every command whole.
+Q := $(if $(V),,@)
+say = $(if $(V),,@printf "  %-5s %s\n" $(1) $(2))
 
 PKG_CONFIG ?= pkg-config
 HOST_PKGS  := libarchive libzstd libcrypto libcurl jansson yaml-0.1
@@ -53,35 +56,41 @@ help: ## list the targets
 
 $(BUILD)/obj/%.o: %.c
 	@mkdir -p $(@D)
-	$(CC) $(CPPFLAGS) $(C_FLAGS) -c $< -o $@
+	$(call say,CC,$<)
+	$(Q)$(CC) $(CPPFLAGS) $(C_FLAGS) -c $< -o $@
 
 define folder_rule
 $(BUILD)/lib/$(1).a: $(call obj,$(wildcard src/$(1)/*.c))
 	@mkdir -p $$(@D)
 	@rm -f $$@
-	ar rcs $$@ $$^
+	$$(call say,AR,$$@)
+	$$(Q)ar rcs $$@ $$^
 endef
 $(foreach f,$(FOLDERS),$(eval $(call folder_rule,$(f))))
 
 # The helper: static, small, and refused otherwise.
 $(BUILD)/snapctl-helper: $(HELPER_OBJ) $(call libs,restore)
-	$(CC) -static $(LD_FLAGS) -o $@.full $^ $(HELPER_LIBS)
+	$(call say,LD,$@)
+	$(Q)$(CC) -static $(LD_FLAGS) -o $@.full $^ $(HELPER_LIBS)
 	strip -o $@.tmp $@.full
 	docker/check-helper.sh $@.tmp
 	mv $@.tmp $@
 
 $(BUILD)/obj/helper-blob.o: docker/helper-blob.S $(BUILD)/snapctl-helper
 	@mkdir -p $(@D)
-	$(CC) -DHELPER='"$(BUILD)/snapctl-helper"' -c $< -o $@
+	$(call say,LD,$@)
+	$(Q)$(CC) -DHELPER='"$(BUILD)/snapctl-helper"' -c $< -o $@
 
 $(BUILD)/snapctl: $(HOST_OBJ) $(BUILD)/obj/helper-blob.o $(call libs,snapctl)
-	$(CC) $(LD_FLAGS) -o $@ $^ $(HOST_LIBS)
+	$(call say,LD,$@)
+	$(Q)$(CC) $(LD_FLAGS) -o $@ $^ $(HOST_LIBS)
 
 # -- tests --------------------------------------------------------------------
 define unit_rule
 $(BUILD)/tests/unit/$(1)/%: tests/unit/$(1)/%.c $(call libs,$(1))
 	@mkdir -p $$(@D)
-	$$(CC) $$(CPPFLAGS) -Itests/unit $$(C_FLAGS) $$(LD_FLAGS) -o $$@ $$< $(call libs,$(1)) $$(HOST_LIBS) -lcmocka
+	$$(call say,LD,$$@)
+	$$(Q)$$(CC) $$(CPPFLAGS) -Itests/unit $$(C_FLAGS) $$(LD_FLAGS) -o $$@ $$< $(call libs,$(1)) $$(HOST_LIBS) -lcmocka
 endef
 $(foreach f,$(FOLDERS),$(eval $(call unit_rule,$(f))))
 
@@ -94,11 +103,13 @@ check-unit: unit-bins ## run the module tests
 # Tools of the engine tests and programs of the benchmark.
 $(BUILD)/tests/tools/%: tests/tools/%.c
 	@mkdir -p $(@D)
-	$(CC) $(CPPFLAGS) $(C_FLAGS) $(LD_FLAGS) -o $@ $< -lcrypto
+	$(call say,LD,$@)
+	$(Q)$(CC) $(CPPFLAGS) $(C_FLAGS) $(LD_FLAGS) -o $@ $< -lcrypto
 
 $(BUILD)/tests/bench/%: tests/bench/%.c $(call libs,archive)
 	@mkdir -p $(@D)
-	$(CC) $(CPPFLAGS) $(C_FLAGS) $(LD_FLAGS) -o $@ $< $(call libs,archive) $(HOST_LIBS)
+	$(call say,LD,$@)
+	$(Q)$(CC) $(CPPFLAGS) $(C_FLAGS) $(LD_FLAGS) -o $@ $< $(call libs,archive) $(HOST_LIBS)
 
 JOBS := $(shell nproc)
 C_SRC := $(wildcard src/*/*.[ch] cmd/*/*.[ch] tests/*/*.[ch] tests/unit/*/*.[ch] \
