@@ -121,6 +121,30 @@ static struct session_volume mount_of(const struct stack_volume *v, bool held)
 	};
 }
 
+static bool is_taken(const struct task *t, const struct stack_volume *v)
+{
+	for (size_t i = 0; i < t->nvolumes; i++)
+		if (t->volumes[i] == v)
+			return true;
+	return false;
+}
+
+void task_mounts(struct task *t)
+{
+	struct stack *s = t->stack;
+
+	t->nmounts = 0;
+	for (size_t i = 0; i < t->nvolumes; i++)
+		t->mounts[t->nmounts++] = mount_of(t->volumes[i], false);
+	/* A tmpfs volume dies with its last mount: those that are not taken
+	 * are held too. */
+	for (size_t i = 0; i < s->nvolumes; i++)
+		if (s->volumes[i].tmpfs && !s->volumes[i].missing &&
+		    !is_taken(t, &s->volumes[i]))
+			t->mounts[t->nmounts++] =
+				mount_of(&s->volumes[i], true);
+}
+
 int task_choose_volumes(struct task *t, struct sc_err *err)
 {
 	struct stack *s = t->stack;
@@ -129,24 +153,14 @@ int task_choose_volumes(struct task *t, struct sc_err *err)
 	t->volumes = calloc(s->nvolumes + 1, sizeof(*t->volumes));
 	if (!t->mounts || !t->volumes)
 		return sc_oom(err, "volumes");
-	for (size_t i = 0; i < s->nvolumes; i++) {
-		if (!s->volumes[i].selected || s->volumes[i].missing)
-			continue;
-		t->volumes[t->nvolumes] = &s->volumes[i];
-		t->mounts[t->nvolumes++] = mount_of(&s->volumes[i], false);
-	}
-	t->nmounts = t->nvolumes;
-	/* A tmpfs volume dies with its last mount: hold those of the stack
-	 * that are not taken too. */
 	for (size_t i = 0; i < s->nvolumes; i++)
-		if (s->volumes[i].tmpfs && !s->volumes[i].selected &&
-		    !s->volumes[i].missing)
-			t->mounts[t->nmounts++] =
-				mount_of(&s->volumes[i], true);
+		if (s->volumes[i].selected && !s->volumes[i].missing)
+			t->volumes[t->nvolumes++] = &s->volumes[i];
 	if (!t->nvolumes)
 		return sc_fail(err, SC_ENOTFOUND, 0,
 			       "stack %s has no volume to take; volumes and binds that are left out are named above",
 			       s->name);
+	task_mounts(t);
 	return 0;
 }
 
@@ -256,7 +270,7 @@ int task_start(struct task *t, struct sc_err *err)
 {
 	int rc;
 
-	if (!t->quiesce)
+	if (!t->quiesce || t->leave_down)
 		return 0;
 	rc = quiesce_start(t->quiesce, err);
 	if (t->progress)

@@ -45,6 +45,7 @@ struct task {
 	struct ui_progress *progress;
 	unsigned at; /* the volume that progress was last about */
 	double began; /* task_now at task_open */
+	bool leave_down; /* task_close must not start the stack */
 	const char **volume_args, **exclude_args, **bind_args;
 };
 
@@ -61,6 +62,9 @@ int task_resolve(struct task *t, const char *project,
 int task_lock(struct task *t, struct sc_err *err);
 /* Volumes the helper takes, from what is selected and there. */
 int task_choose_volumes(struct task *t, struct sc_err *err);
+/* t->mounts, which has room for all of the stack's volumes, from t->volumes:
+ * these in order, then tmpfs volumes that must only be held. */
+void task_mounts(struct task *t);
 /* Starts the helper with the volumes chosen. */
 int task_helper(struct task *t, struct sc_err *err);
 int task_progress(struct task *t, struct sc_err *err);
