@@ -1,123 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-#include <snapctl/scan/tree.h>
-
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <snapctl/base/mem.h>
 
-#define SLAB_BITS   16
-#define SLAB_LEN    (1u << SLAB_BITS)
-#define ENTRIES_MAX (1u << 30)
-#define SLABS	    (ENTRIES_MAX >> SLAB_BITS)
-#define BLOCK_LEN   (64u << 10)
-
-/* A table that grows without moving: piece k holds 2^(k + 10) elements. So a
- * reader needs no lock for an element it was told of, while others add. */
-#define PIECE0_BITS 10
-#define PIECES	    (32 - PIECE0_BITS)
-
-struct table {
-	char *piece[PIECES];
-	uint32_t n;
-};
-
-/* Names, targets and blobs lie in blocks that are freed with the tree. */
-struct block {
-	struct block *next;
-	char data[];
-};
-
-struct extents {
-	uint32_t n;
-	struct extent x[];
-};
-
-struct gap {
-	uint32_t first, n;
-};
-
-struct slab {
-	struct entry *entries;
-	struct extents **extents; /* by slot; NULL while there are none */
-};
-
-struct xset {
-	const char *blob;
-	size_t len;
-	uint64_t hash;
-};
-
-struct tree {
-	pthread_mutex_t lock; /* all below but slabs' entries and blocks */
-	atomic_uint count;
-	_Atomic(struct block *) blocks;
-	struct tree_arena arena;
-	struct table targets; /* const char *; element 0 unused */
-	struct table xsets;   /* struct xset; element 0 unused */
-	struct table runs;    /* struct run */
-	uint32_t *xhash;      /* ids, open addressing; 0 is free */
-	uint32_t xhash_len;   /* power of two, or 0 */
-	uint32_t *order;      /* NULL: slot == rank */
-	bool preorder;
-	struct gap *gaps; /* given back, sorted by slot when sealed */
-	size_t ngaps, gaps_cap;
-	struct slab slabs[SLABS];
-};
-
-/* -- tables ------------------------------------------------------------- */
-
-static unsigned piece_of(uint32_t i)
-{
-	uint64_t k = ((uint64_t)i >> PIECE0_BITS) + 1;
-
-	return 63 - (unsigned)__builtin_clzll(k);
-}
-
-static uint64_t piece_start(unsigned k)
-{
-	return ((UINT64_C(1) << k) - 1) << PIECE0_BITS;
-}
-
-static void *table_at(const struct table *t, uint32_t i, size_t size)
-{
-	unsigned k = piece_of(i);
-
-	return t->piece[k] + (i - piece_start(k)) * size;
-}
-
-/* Takes n elements that lie side by side; skips the rest of a piece that is
- * too short for them. NULL: out of memory or numbers. */
-static void *table_take(struct table *t, uint32_t n, size_t size,
-			uint32_t *first)
-{
-	unsigned k = piece_of(t->n);
-	uint64_t at = t->n;
-
-	while (k < PIECES && at + n > piece_start(k + 1))
-		at = piece_start(++k);
-	if (k >= PIECES || at + n > UINT32_MAX)
-		return NULL;
-	if (!t->piece[k]) {
-		t->piece[k] = malloc(size << (k + PIECE0_BITS));
-		if (!t->piece[k])
-			return NULL;
-	}
-	t->n = (uint32_t)(at + n);
-	*first = (uint32_t)at;
-	return table_at(t, *first, size);
-}
-
-static void table_free(struct table *t)
-{
-	for (unsigned k = 0; k < PIECES; k++)
-		free(t->piece[k]);
-}
+#include "tree_internal.h"
 
 /* -- memory ------------------------------------------------------------- */
 
-static void *block_new(struct tree *t, size_t n)
+void *tree_block_new(struct tree *t, size_t n)
 {
 	struct block *b = malloc(sizeof(*b) + n);
 
@@ -129,15 +20,14 @@ static void *block_new(struct tree *t, size_t n)
 	return b->data;
 }
 
-/* n bytes that live as long as the tree, not aligned. */
-static char *arena_take(struct tree *t, struct tree_arena *a, size_t n)
+char *tree_arena_take(struct tree *t, struct tree_arena *a, size_t n)
 {
 	char *p;
 
 	if (n > BLOCK_LEN / 4)
-		return block_new(t, n);
+		return tree_block_new(t, n);
 	if (n > a->left) {
-		p = block_new(t, BLOCK_LEN);
+		p = tree_block_new(t, BLOCK_LEN);
 		if (!p)
 			return NULL;
 		a->p = p;
@@ -149,10 +39,10 @@ static char *arena_take(struct tree *t, struct tree_arena *a, size_t n)
 	return p;
 }
 
-static char *arena_str(struct tree *t, struct tree_arena *a, const char *s,
-		       size_t len)
+char *tree_arena_str(struct tree *t, struct tree_arena *a, const char *s,
+		     size_t len)
 {
-	char *p = len < SIZE_MAX ? arena_take(t, a, len + 1) : NULL;
+	char *p = len < SIZE_MAX ? tree_arena_take(t, a, len + 1) : NULL;
 
 	if (!p)
 		return NULL;
@@ -188,9 +78,9 @@ void tree_free(struct tree *t)
 		next = b->next;
 		free(b);
 	}
-	table_free(&t->targets);
-	table_free(&t->xsets);
-	table_free(&t->runs);
+	tree_table_free(&t->targets);
+	tree_table_free(&t->xsets);
+	tree_table_free(&t->runs);
 	free(t->xhash);
 	free(t->order);
 	free(t->gaps);
@@ -262,7 +152,7 @@ int tree_give_back(struct tree *t, uint32_t first, uint32_t n,
 const char *tree_name(struct tree *t, struct tree_arena *a, const char *name,
 		      size_t len)
 {
-	return arena_str(t, a, name, len);
+	return tree_arena_str(t, a, name, len);
 }
 
 /* -- order -------------------------------------------------------------- */
@@ -465,206 +355,4 @@ int tree_name_cmp(const char *a, size_t alen, const char *b, size_t blen)
 	if (c)
 		return c;
 	return alen < blen ? -1 : alen > blen;
-}
-
-/* -- what hangs on entries ---------------------------------------------- */
-
-int tree_target_add(struct tree *t, const char *target, size_t len,
-		    uint32_t *id, struct sc_err *err)
-{
-	const char **at = NULL, *s;
-
-	pthread_mutex_lock(&t->lock);
-	s = arena_str(t, &t->arena, target, len);
-	if (s)
-		at = table_take(&t->targets, 1, sizeof(*at), id);
-	if (at)
-		*at = s;
-	pthread_mutex_unlock(&t->lock);
-	return at ? 0 : sc_oom(err, "link target");
-}
-
-const char *tree_target(const struct tree *t, uint32_t id)
-{
-	if (id == 0)
-		return "";
-	return *(const char **)table_at(&t->targets, id, sizeof(char *));
-}
-
-static uint64_t blob_hash(const unsigned char *p, size_t n)
-{
-	uint64_t h = UINT64_C(0xcbf29ce484222325) ^ n;
-
-	for (size_t i = 0; i < n; i++)
-		h = (h ^ p[i]) * UINT64_C(0x100000001b3);
-	return h ^ h >> 32;
-}
-
-static const struct xset *xset_at(const struct tree *t, uint32_t id)
-{
-	return table_at(&t->xsets, id, sizeof(struct xset));
-}
-
-static void xhash_put(struct tree *t, uint32_t id, uint64_t hash)
-{
-	uint32_t i = (uint32_t)hash & (t->xhash_len - 1);
-
-	while (t->xhash[i])
-		i = (i + 1) & (t->xhash_len - 1);
-	t->xhash[i] = id;
-}
-
-static int xhash_room(struct tree *t)
-{
-	uint32_t len = t->xhash_len ? t->xhash_len * 2 : 64;
-	uint32_t *h;
-
-	if (t->xsets.n < t->xhash_len / 2)
-		return 0;
-	h = len ? calloc(len, sizeof(*h)) : NULL;
-	if (!h)
-		return -1;
-	free(t->xhash);
-	t->xhash = h;
-	t->xhash_len = len;
-	for (uint32_t id = 1; id < t->xsets.n; id++)
-		xhash_put(t, id, xset_at(t, id)->hash);
-	return 0;
-}
-
-/* The set's id, 0 when it is new, after xhash_room. */
-static uint32_t xhash_find(const struct tree *t, const void *blob, size_t len,
-			   uint64_t hash)
-{
-	uint32_t i = (uint32_t)hash & (t->xhash_len - 1), id;
-	const struct xset *x;
-
-	for (; (id = t->xhash[i]) != 0; i = (i + 1) & (t->xhash_len - 1)) {
-		x = xset_at(t, id);
-		if (x->hash == hash && x->len == len &&
-		    memcmp(x->blob, blob, len) == 0)
-			break;
-	}
-	return id;
-}
-
-static int xattrs_add_locked(struct tree *t, const void *blob, size_t len,
-			     uint32_t *id)
-{
-	uint64_t hash = blob_hash(blob, len);
-	struct xset *x;
-	char *copy;
-
-	if (xhash_room(t) < 0)
-		return -1;
-	*id = xhash_find(t, blob, len, hash);
-	if (*id)
-		return 0;
-	copy = arena_take(t, &t->arena, len);
-	if (!copy || !(x = table_take(&t->xsets, 1, sizeof(*x), id)))
-		return -1;
-	memcpy(copy, blob, len);
-	*x = (struct xset){ copy, len, hash };
-	xhash_put(t, *id, hash);
-	return 0;
-}
-
-int tree_xattrs_add(struct tree *t, const void *blob, size_t len, uint32_t *id,
-		    struct sc_err *err)
-{
-	int rc;
-
-	*id = 0;
-	if (len == 0)
-		return 0;
-	pthread_mutex_lock(&t->lock);
-	rc = xattrs_add_locked(t, blob, len, id);
-	pthread_mutex_unlock(&t->lock);
-	return rc < 0 ? sc_oom(err, "extended attributes") : 0;
-}
-
-const void *tree_xattrs(const struct tree *t, uint32_t id, size_t *len)
-{
-	const struct xset *x;
-
-	*len = 0;
-	if (id == 0)
-		return "";
-	x = xset_at(t, id);
-	*len = x->len;
-	return x->blob;
-}
-
-uint32_t tree_xattrs_count(const struct tree *t)
-{
-	return t->xsets.n - 1;
-}
-
-int tree_set_runs(struct tree *t, struct entry *e, const struct run *runs,
-		  uint32_t n, struct sc_err *err)
-{
-	struct run *at;
-
-	e->first = e->count = 0;
-	if (n == 0)
-		return 0;
-	pthread_mutex_lock(&t->lock);
-	at = table_take(&t->runs, n, sizeof(*at), &e->first);
-	pthread_mutex_unlock(&t->lock);
-	if (!at)
-		return sc_oom(err, "runs of chunks");
-	memcpy(at, runs, n * sizeof(*at));
-	e->count = n;
-	return 0;
-}
-
-const struct run *tree_runs(const struct tree *t, const struct entry *e)
-{
-	static const struct run none;
-
-	if (!entry_is_reg(e) || e->count == 0)
-		return &none;
-	return table_at(&t->runs, e->first, sizeof(struct run));
-}
-
-static int extents_put(struct tree *t, uint32_t slot, struct extents *x)
-{
-	struct slab *s = &t->slabs[slot >> SLAB_BITS];
-
-	pthread_mutex_lock(&t->lock);
-	if (!s->extents)
-		s->extents = calloc(SLAB_LEN, sizeof(*s->extents));
-	if (s->extents)
-		s->extents[slot & (SLAB_LEN - 1)] = x;
-	pthread_mutex_unlock(&t->lock);
-	return s->extents ? 0 : -1;
-}
-
-int tree_set_extents(struct tree *t, uint32_t slot, const struct extent *x,
-		     uint32_t n, struct sc_err *err)
-{
-	struct extents *copy = block_new(t, sizeof(*copy) + n * sizeof(*x));
-
-	if (!copy || extents_put(t, slot, copy) < 0)
-		return sc_oom(err, "extents");
-	copy->n = n;
-	if (n)
-		memcpy(copy->x, x, n * sizeof(*x));
-	tree_at(t, slot)->bits |= ENTRY_SPARSE;
-	return 0;
-}
-
-const struct extent *tree_extents(const struct tree *t, uint32_t slot,
-				  uint32_t *n)
-{
-	const struct slab *s = &t->slabs[slot >> SLAB_BITS];
-	const struct extents *x = NULL;
-
-	*n = 0;
-	if (s->extents && tree_at(t, slot)->bits & ENTRY_SPARSE)
-		x = s->extents[slot & (SLAB_LEN - 1)];
-	if (!x)
-		return NULL;
-	*n = x->n;
-	return x->x;
 }

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* The threads of a walk, what they take next, and their descriptors.
+/* The threads of a walk, and what they take next.
  *
  * A thread takes one subdirectory from the topmost directory of the stack,
  * opens it relative to that one's descriptor, reads it (walk_dir.c) and puts
- * it on the stack if it has subdirectories itself. Where descriptors run out,
- * those of the directories that will be needed last are closed; they are
- * opened again from the root, name by name, and must be the same then. */
+ * it on the stack (walk_stack.c) if it has subdirectories itself. */
 #include <snapctl/scan/walk.h>
 
 #include <assert.h>
@@ -33,190 +31,6 @@ int walk_go_on(struct worker *k, struct sc_err *err)
 	if (group_stopping(w->group))
 		return sc_fail(err, SC_EINTR, 0, "another thread failed");
 	return 0;
-}
-
-/* -- the stack ---------------------------------------------------------- */
-
-static void unlink_node(struct walker *w, struct node *n)
-{
-	*(n->above ? &n->above->below : &w->top) = n->below;
-	*(n->below ? &n->below->above : &w->bottom) = n->above;
-	n->above = n->below = NULL;
-}
-
-static void push_node(struct walker *w, struct node *n)
-{
-	pthread_mutex_lock(&w->lock);
-	n->below = w->top;
-	*(w->top ? &w->top->above : &w->bottom) = n;
-	w->top = n;
-	pthread_cond_broadcast(&w->changed);
-	pthread_mutex_unlock(&w->lock);
-}
-
-/* With the lock held. */
-static struct node *take_subdir(struct walker *w, uint32_t *slot)
-{
-	struct node *n = w->top;
-
-	*slot = n->sub[n->next++];
-	n->users++;
-	if (n->next == n->nsub)
-		unlink_node(w, n);
-	return n;
-}
-
-static void free_node(struct node *n)
-{
-	mem_closep(&n->fd);
-	free(n->sub);
-	free(n);
-}
-
-static void release_node(struct walker *w, struct node *n)
-{
-	bool last;
-
-	pthread_mutex_lock(&w->lock);
-	n->users--;
-	last = n->users == 0 && n->next == n->nsub;
-	pthread_mutex_unlock(&w->lock);
-	if (last)
-		free_node(n);
-}
-
-/* -- descriptors -------------------------------------------------------- */
-
-/* With the lock held: closes half of what is not in use, the lowest on the
- * stack first (needed last, and nearest to the root). Returns how many. */
-static unsigned close_some(struct walker *w)
-{
-	unsigned open = 0, closed = 0;
-
-	for (struct node *n = w->bottom; n; n = n->above)
-		open += n->fd >= 0 && n->users == 0;
-	for (struct node *n = w->bottom; n && 2 * closed < open; n = n->above) {
-		if (n->fd < 0 || n->users)
-			continue;
-		mem_closep(&n->fd);
-		n->fd = -1;
-		closed++;
-	}
-	return closed;
-}
-
-/* With the lock held: after this an open is worth another try, unless -1. */
-static int make_room(struct walker *w)
-{
-	uint64_t seen = w->closed;
-
-	if (close_some(w) > 0)
-		return 0;
-	if (w->starving + 1 >= w->active)
-		return -1;
-	w->starving++;
-	while (w->closed == seen && !group_stopping(w->group))
-		pthread_cond_wait(&w->changed, &w->lock);
-	w->starving--;
-	return 0;
-}
-
-/* Opens name in dir, or -1 and errno. With the lock held. */
-static int open_locked(struct walker *w, int dir, const char *name)
-{
-	int fd;
-
-	for (;;) {
-		fd = openat(dir, name, WALK_DIR_OPEN);
-		if (fd >= 0 || (errno != EMFILE && errno != ENFILE))
-			return fd;
-		if (make_room(w) < 0) {
-			errno = EMFILE;
-			return -1;
-		}
-	}
-}
-
-static int open_in(struct walker *w, int dir, const char *name)
-{
-	int fd = openat(dir, name, WALK_DIR_OPEN);
-
-	if (fd >= 0 || (errno != EMFILE && errno != ENFILE))
-		return fd;
-	pthread_mutex_lock(&w->lock);
-	fd = open_locked(w, dir, name);
-	pthread_mutex_unlock(&w->lock);
-	return fd;
-}
-
-static int same_dir(const struct walker *w, int fd, uint32_t slot)
-{
-	const struct entry *e = tree_at(w->tree, slot);
-	struct stat st;
-
-	if (fstat(fd, &st) < 0)
-		return -1;
-	errno = ESTALE;
-	return st.st_ino == e->ino && st.st_dev == w->dev ? 0 : -1;
-}
-
-/* From the root down to slot, whose depth ups holds. With the lock held. */
-static int open_down(struct walker *w, const uint32_t *ups, size_t depth)
-{
-	int fd = open_locked(w, w->rootfd, "."), next;
-
-	while (fd >= 0 && depth > 0) {
-		next = open_locked(w, fd, tree_at(w->tree, ups[--depth])->name);
-		mem_closep(&fd);
-		fd = next;
-	}
-	return fd;
-}
-
-/* Opens n again, which close_some closed. -1 and errno. */
-static int reopen(struct walker *w, struct node *n)
-{
-	auto_free uint32_t *ups = NULL;
-	size_t depth = 0, cap = 0;
-	auto_close int fd = -1;
-
-	for (uint32_t s = n->slot; s; s = tree_at(w->tree, s)->parent) {
-		if (mem_grow(&ups, &cap, depth + 1, sizeof(*ups)) < 0)
-			return -1;
-		ups[depth++] = s;
-	}
-	fd = open_down(w, ups, depth);
-	if (fd < 0 || same_dir(w, fd, n->slot) < 0)
-		return -1;
-	/* Waiting for room lets go of the lock: another may have been here. */
-	if (n->fd < 0)
-		n->fd = take_fd(&fd);
-	return 0;
-}
-
-/* The subdirectory at slot, a child of n; or -1 and errno. */
-static int open_child(struct walker *w, struct node *n, uint32_t slot)
-{
-	const char *name = tree_at(w->tree, slot)->name;
-	int rc = 0;
-
-	/* Not closed by anybody while this thread uses it. */
-	pthread_mutex_lock(&w->lock);
-	if (n->fd < 0)
-		rc = reopen(w, n);
-	pthread_mutex_unlock(&w->lock);
-	return rc < 0 ? -1 : open_in(w, n->fd, name);
-}
-
-static void raise_limit(void)
-{
-	struct rlimit r;
-
-	/* Best effort: with few descriptors the walk is slower, not wrong. */
-	if (getrlimit(RLIMIT_NOFILE, &r) < 0 || r.rlim_cur == r.rlim_max)
-		return;
-	r.rlim_cur = r.rlim_max;
-	(void)setrlimit(RLIMIT_NOFILE, &r);
 }
 
 /* -- one directory ------------------------------------------------------ */
@@ -291,7 +105,7 @@ static int go_deeper(struct worker *k, int *fd, uint32_t slot,
 	n->leave_out = leave_out;
 	n->sub = sub;
 	n->nsub = nsub;
-	push_node(k->w, n);
+	walk_stack_push(k->w, n);
 	return 0;
 }
 
@@ -321,10 +135,10 @@ static int visit(struct worker *k, struct node *n, uint32_t slot,
 {
 	const struct entry *e = tree_at(k->w->tree, slot);
 	const char *leave_out = leave_out_in(n->leave_out, e);
-	auto_close int fd = open_child(k->w, n, slot);
+	auto_close int fd = walk_stack_open(k->w, n, slot);
 	int sys = errno, rc;
 
-	release_node(k->w, n);
+	walk_stack_release(k->w, n);
 	if (fd < 0)
 		return open_failed(k, slot, sys, err);
 	rc = look_again(k, fd, slot, err);
@@ -334,7 +148,7 @@ static int visit(struct worker *k, struct node *n, uint32_t slot,
 static int visit_root(struct worker *k, struct sc_err *err)
 {
 	const char *leave_out = k->w->o->leave_out;
-	auto_close int fd = open_in(k->w, k->w->rootfd, ".");
+	auto_close int fd = walk_stack_open_root(k->w);
 
 	if (fd < 0)
 		return walk_dir_unreadable(k, 0, errno, "open directory", err);
@@ -420,7 +234,7 @@ static int visit_next(struct worker *k, struct sc_err *err)
 	int rc;
 
 	if (!root)
-		n = take_subdir(w, &slot);
+		n = walk_stack_take(w, &slot);
 	w->root_pending = false;
 	w->active++;
 	pthread_mutex_unlock(&w->lock);
@@ -503,7 +317,6 @@ static int walk_below(struct walker *w, struct walk_result *out,
 		      struct sc_err *err)
 {
 	struct worker *k = calloc(w->o->threads, sizeof(*k));
-	struct node *n;
 	int rc;
 
 	if (!k)
@@ -518,14 +331,22 @@ static int walk_below(struct walker *w, struct walk_result *out,
 		buf_free(&k[i].path);
 	}
 	free(k);
-	while ((n = w->top)) {
-		unlink_node(w, n);
-		free_node(n);
-	}
+	walk_stack_clear(w);
 	return rc;
 }
 
 /* -- the whole ---------------------------------------------------------- */
+
+static void raise_limit(void)
+{
+	struct rlimit r;
+
+	/* Best effort: with few descriptors the walk is slower, not wrong. */
+	if (getrlimit(RLIMIT_NOFILE, &r) < 0 || r.rlim_cur == r.rlim_max)
+		return;
+	r.rlim_cur = r.rlim_max;
+	(void)setrlimit(RLIMIT_NOFILE, &r);
+}
 
 /* The ids that a map of /proc/self/{uid,gid}_map leaves out. */
 static bool map_is_partial(const char *path)

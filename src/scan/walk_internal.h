@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What walk.c (threads, descriptors) and walk_dir.c (one directory) share. */
+/* What walk.c (threads), walk_stack.c (descriptors) and walk_dir.c (one
+ * directory) share. */
 #ifndef SNAPCTL_SCAN_WALK_INTERNAL_H
 #define SNAPCTL_SCAN_WALK_INTERNAL_H
 
@@ -96,6 +97,17 @@ const char *walk_dir_path(struct worker *k, char out[WALK_PATH], uint32_t slot,
 /* slot cannot be read: -1, or noted and marked when that is allowed. */
 int walk_dir_unreadable(struct worker *k, uint32_t slot, int sys,
 			const char *what, struct sc_err *err);
+
+/* Puts n, owned from now on, on the stack. */
+void walk_stack_push(struct walker *w, struct node *n);
+/* The next subdirectory of the topmost; the stack is not empty. With the lock
+ * held. The node stays valid until walk_stack_release. */
+struct node *walk_stack_take(struct walker *w, uint32_t *slot);
+void walk_stack_release(struct walker *w, struct node *n);
+/* A descriptor of n's child at slot, of the root; or -1 and errno. */
+int walk_stack_open(struct walker *w, struct node *n, uint32_t slot);
+int walk_stack_open_root(struct walker *w);
+void walk_stack_clear(struct walker *w); /* after the threads */
 
 /* Lets idle threads join in; returns when all entries of d are done. */
 int walk_wide(struct worker *k, struct wide *d, struct sc_err *err);

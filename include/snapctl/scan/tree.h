@@ -121,7 +121,8 @@ const char *tree_target(const struct tree *t, uint32_t id); /* NUL-ended */
 int tree_xattrs_add(struct tree *t, const void *blob, size_t len,
 		    uint32_t *id, struct sc_err *err);
 const void *tree_xattrs(const struct tree *t, uint32_t id, size_t *len);
-uint32_t tree_xattrs_count(const struct tree *t); /* ids are 1 … count */
+/* ids are 1 … count; not while others add */
+uint32_t tree_xattrs_count(const struct tree *t);
 
 /* Data runs of a regular file. Sets e->first and e->count. From any thread;
  * one call per entry. */
