@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What quiesce.c (stopping, checking) and resume.c (starting) share. */
+/* What quiesce.c (stopping), check.c (what ran meanwhile) and resume.c
+ * (starting) share. */
 #ifndef SNAPCTL_STACK_HELD_H
 #define SNAPCTL_STACK_HELD_H
 
@@ -64,6 +65,13 @@ const char *held_name(const struct quiesce *q, size_t i);
  * that name). 1 and *out owned, 0, -1. */
 int held_find_again(const struct quiesce *q, size_t i,
 		    struct docker_container **out, struct sc_err *err);
+/* How much a container must have of a volume to count: anything (1) when it
+ * is about to be replaced, else write access (2). */
+int held_least(const struct quiesce *q);
+/* For the watch: one event, on its thread. arg: the quiesce. */
+void held_told(void *arg, const struct docker_event *e);
+/* SC_ETORN if a container that is none of the stack's runs with a volume. */
+int held_check_strangers(struct quiesce *q, struct sc_err *err);
 /* Sends a stop; a container that is gone is gone. */
 int held_stop_request(struct quiesce *q, size_t i, struct sc_err *err);
 

@@ -41,6 +41,29 @@ bool path_within(const char *outer, const char *inner);
 /* Without doubled or trailing slashes, "." and ".." resolved by text. */
 char *path_normal(const char *path);
 
+/* -- project.c ------------------------------------------------------------ */
+
+/* Distinct strings, NULL-terminated once there are any. Zero is empty. */
+struct names {
+	char **v;
+	size_t n, cap;
+};
+void names_free(struct names *l);
+#define auto_names __attribute__((cleanup(names_free)))
+int names_add(struct names *l, const char *name); /* -1: out of memory */
+int names_compare(const void *a, const void *b);  /* for qsort */
+
+/* Sets s->name, and s->adhoc while nothing says that it is a project. */
+int project_name(struct docker *d, struct stack *s,
+		 const struct stack_options *o, struct sc_err *err);
+/* For a name without containers: a stack that is down has volumes, or had
+ * some; -p NAME with --volume may name an ad-hoc one (sets s->adhoc); else it
+ * is unknown. */
+int project_check_known(struct docker *d, struct stack *s,
+			const struct stack_options *o, struct sc_err *err);
+
+/* -- the other files ------------------------------------------------------ */
+
 /* volumes.c: fills s->volumes from s->containers, labels and options. */
 int volumes_fill(struct docker *d, struct stack *s,
 		 const struct stack_options *o, struct notes *notes,

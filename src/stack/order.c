@@ -152,12 +152,11 @@ int order_mark(struct stack *s, const struct stack_options *o,
 	return 0;
 }
 
-/* -- refusals ---------------------------------------------------------------
- */
+/* -- refusals ------------------------------------------------------------- */
 
 /* Which selected volume c holds that way, for a message. */
-static const char *held_name(const struct stack *s,
-			     const struct stack_container *c, int least)
+static const char *which_held(const struct stack *s,
+			      const struct stack_container *c, int least)
 {
 	for (size_t i = 0; i < s->nvolumes; i++)
 		if (s->volumes[i].selected &&
@@ -201,7 +200,7 @@ static int check_running(const struct stack *s, const struct stack_container *c,
 		return sc_fail(err, SC_EREFUSED, 0,
 			       "container %s (compose run) holds %s; wait for "
 			       "it to end, or --stop-oneoff stops it for good",
-			       SHOW(c->c->name), SHOW(held_name(s, c, 1)));
+			       SHOW(c->c->name), SHOW(which_held(s, c, 1)));
 	if (c->member || o->ignore_sharing)
 		return 0;
 	if (holds)
@@ -210,7 +209,7 @@ static int check_running(const struct stack *s, const struct stack_container *c,
 			       "has %s%s; --stop-sharing stops it as well, "
 			       "--ignore-sharing goes on beside it",
 			       SHOW(c->c->name), SHOW(s->name),
-			       SHOW(held_name(s, c, least)),
+			       SHOW(which_held(s, c, least)),
 			       s->for_restore ? "" : " mounted writable");
 	if (c->shares_namespace)
 		return sc_fail(err, SC_EREFUSED, 0,
@@ -244,8 +243,7 @@ int stack_check(const struct stack *s, const struct stack_options *o,
 	return stack_stop_order(s, &order, &n, err);
 }
 
-/* -- order ------------------------------------------------------------------
- */
+/* -- order ---------------------------------------------------------------- */
 
 /* One that is to be stopped before i and is not done yet; ncontainers if
  * there is none. */

@@ -45,8 +45,7 @@ static void note_failure(struct quiesce *q, size_t i, const struct sc_err *e)
 		notes_add(q->notes, NOTE_WARN, "not started: %s", err.msg);
 }
 
-/* -- starting ---------------------------------------------------------------
- */
+/* -- starting ------------------------------------------------------------- */
 
 /* The id is no more: the engine removed it as it was told to, or somebody
  * made it anew. */
@@ -134,8 +133,7 @@ static void start_job(struct quiesce *q, size_t i)
 		held_step(q, "started", i);
 }
 
-/* -- waiting ------------------------------------------------------------------
- */
+/* -- waiting -------------------------------------------------------------- */
 
 static double or_default(int64_t ns, double seconds)
 {
@@ -245,8 +243,7 @@ static void wait_job(struct quiesce *q, size_t i)
 			  SHOW(held_name(q, i)), SHOW(e.msg));
 }
 
-/* -- the order ----------------------------------------------------------------
- */
+/* -- the order ------------------------------------------------------------ */
 
 static bool start_after(void *arg, size_t job, size_t other)
 {

@@ -58,8 +58,7 @@ static bool is_hex64(const char *s)
 	return strlen(s) == 64 && strspn(s, "0123456789abcdef") == 64;
 }
 
-/* -- finding ----------------------------------------------------------------
- */
+/* -- finding -------------------------------------------------------------- */
 
 const struct stack_volume *volumes_by_key(const struct stack *s,
 					  const char *name)
@@ -107,8 +106,7 @@ const struct stack_volume *stack_volume_find(const struct stack *s,
 	return fits == 1 ? found : NULL;
 }
 
-/* -- adding -----------------------------------------------------------------
- */
+/* -- adding --------------------------------------------------------------- */
 
 int volumes_add(struct filling *f, enum stack_kind kind, const char *name,
 		size_t *index)
@@ -234,8 +232,7 @@ static int add_mounts(struct filling *f)
 	return 0;
 }
 
-/* -- what the engine says of them -------------------------------------------
- */
+/* -- what the engine says of them ----------------------------------------- */
 
 static void take_info(struct stack_volume *v, struct docker_volume *info)
 {
@@ -332,8 +329,7 @@ static int add_known(struct filling *f, struct sc_err *err)
 	return 0;
 }
 
-/* -- choosing ---------------------------------------------------------------
- */
+/* -- choosing ------------------------------------------------------------- */
 
 int volumes_leave_out(struct stack_volume *v, const char *why)
 {

@@ -28,7 +28,7 @@ struct quiesce_options {
 	 * read-only (other read-only users are never held against it). */
 	const char *helper_id;
 	/* Told of each step, for progress: "stop", "stopped", "start",
-	 * "started", "healthy". May be NULL. Called from any thread. */
+	 * "started", "healthy", "completed". May be NULL. Called from any thread. */
 	void (*step)(void *arg, const char *what, const char *container);
 	int (*before_stop)(void *arg, struct sc_err *err); /* may be NULL */
 	void (*after_start)(void *arg);			   /* may be NULL */

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /* A stack: which containers and volumes, who depends on whom.
  *
- * stack.c    discovery by labels, near names, volumes and what is left out
- * volumes.c  which volumes and bind mounts, and what is left out
+ * project.c  which project is meant, near names
+ * stack.c    its containers, and others that a stop may touch
+ * volumes.c  which volumes; binds.c: which bind mounts; what is left out
  * compose.c  depends_on from compose files (libyaml), for Compose 1.x
  * deps.c     who depends on whom: labels, files, namespaces, links
  * order.c    who is stopped, in which order, refusals (DESIGN 7)
- * quiesce.c  stopping and starting again (quiesce.h)
- * watch.c    the engine's events while a stack is held
+ * quiesce.c  stopping; resume.c: starting again; check.c: that nothing ran
+ *            in between (quiesce.h). dag.c, watch.c: jobs and events for these
  *
  * Everything is read before anything is stopped; nothing here changes the
  * engine but quiesce. */
@@ -110,6 +111,10 @@ struct stack_options {
 int stack_resolve(struct docker *d, const struct stack_options *o,
 		  struct notes *notes, struct stack **out, struct sc_err *err);
 void stack_free(struct stack *s);
+
+/* Names of all projects on the engine, sorted, NULL-terminated, owned:
+ * docker_strv_free. */
+int stack_names(struct docker *d, char ***names, struct sc_err *err);
 
 /* The refusals of DESIGN 7 (AutoRemove, sharing, supervised, one-off, cycles),
  * each naming the container and the option that lets it through: SC_EREFUSED.

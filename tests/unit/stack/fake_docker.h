@@ -194,7 +194,7 @@ static char **fake_list(const char *s)
 	return v;
 }
 
-/* -- the calls ------------------------------------------------------------- */
+/* -- the calls ------------------------------------------------------------ */
 
 const struct docker_info *docker_info(const struct docker *d)
 {
@@ -458,7 +458,7 @@ int docker_container_unpause(struct docker *d, const char *id,
 	return fake_pause(d, id, false, err);
 }
 
-/* -- volumes ---------------------------------------------------------------- */
+/* -- volumes -------------------------------------------------------------- */
 
 static struct docker_label *fake_labels(const struct docker_label *l, size_t n)
 {
@@ -551,7 +551,7 @@ void docker_volumes_free(struct docker_volume *v, size_t n)
 	free(v);
 }
 
-/* -- events ----------------------------------------------------------------- */
+/* -- events --------------------------------------------------------------- */
 
 int docker_events_open(struct docker *d, struct docker_events **out,
 		       struct sc_err *err)

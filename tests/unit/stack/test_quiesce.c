@@ -117,7 +117,7 @@ static const char *how(const char *name)
 	return "none";
 }
 
-/* -- the road ------------------------------------------------------------------ */
+/* -- the road ------------------------------------------------------------- */
 
 static void test_order_and_health(void **state)
 {
@@ -349,7 +349,7 @@ static void test_oneoff_stays_down(void **state)
 	assert_int_equal(t.db->state, DOCKER_RUNNING);
 }
 
-/* -- things that go wrong ------------------------------------------------------- */
+/* -- things that go wrong ------------------------------------------------- */
 
 static int refuse(void *arg, struct sc_err *err)
 {
@@ -431,7 +431,7 @@ static void test_one_cannot_start(void **state)
 	assert_int_equal(t.after, 1);
 }
 
-/* -- what must be seen ------------------------------------------------------------ */
+/* -- what must be seen ---------------------------------------------------- */
 
 static void test_started_by_hand(void **state)
 {

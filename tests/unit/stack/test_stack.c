@@ -134,7 +134,7 @@ static const char *order(void)
 	return out;
 }
 
-/* -- discovery -------------------------------------------------------------- */
+/* -- discovery ------------------------------------------------------------ */
 
 static void test_shop(void **state)
 {
@@ -196,6 +196,23 @@ static void test_environment_and_directory(void **state)
 	setenv("COMPOSE_PROJECT_NAME", "other", 1);
 	resolve();
 	assert_string_equal(t.s->name, "other");
+}
+
+static void test_all_names(void **state)
+{
+	char **names = NULL;
+
+	(void)state;
+	assert_int_equal(stack_names(&t.d, &names, &t.err), 0);
+	assert_null(names[0]);
+	docker_strv_free(names);
+	shop();
+	fake_volume(&t.d, "blog_data", "blog", "data");
+	assert_int_equal(stack_names(&t.d, &names, &t.err), 0);
+	assert_string_equal(names[0], "blog");
+	assert_string_equal(names[1], "shop");
+	assert_null(names[2]);
+	docker_strv_free(names);
 }
 
 static void test_down(void **state)
@@ -340,7 +357,7 @@ static void test_hostile_names(void **state)
 	resolve_fails(SC_ENOTFOUND, "sh\\x1b[2Jop");
 }
 
-/* -- bind mounts ------------------------------------------------------------- */
+/* -- bind mounts ---------------------------------------------------------- */
 
 static const char *in_dir(const char *name, mode_t mode)
 {
@@ -485,7 +502,7 @@ static void test_repository_inside(void **state)
 	assert_false(vol(repo)->selected);
 }
 
-/* -- who stops, refusals ------------------------------------------------------ */
+/* -- who stops, refusals -------------------------------------------------- */
 
 static void test_who_stops(void **state)
 {
@@ -635,7 +652,7 @@ static void test_oneoff(void **state)
 	check_is(SC_OK, "");
 }
 
-/* -- compose 1.x --------------------------------------------------------------- */
+/* -- compose 1.x ---------------------------------------------------------- */
 
 static void test_compose_file(void **state)
 {
@@ -705,6 +722,7 @@ int main(void)
 		T(test_shop),
 		T(test_unknown_names),
 		T(test_environment_and_directory),
+		T(test_all_names),
 		T(test_down),
 		T(test_missing_is_selected_for_restore),
 		T(test_adhoc),
