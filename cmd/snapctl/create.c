@@ -161,6 +161,7 @@ int cmd_create(struct app *app, struct args *args)
 	struct sc_err err = { 0 };
 	struct task t;
 	bool warned;
+	int rc;
 
 	if (!project)
 		project = args_word(args, 0);
@@ -169,17 +170,21 @@ int cmd_create(struct app *app, struct args *args)
 			"STACK and --project both name a stack");
 		return app_fail(app, &err);
 	}
-	if (task_open(&t, app, args, "create", &err) == 0 &&
-	    known_volumes(app->repo, project, &known, &err) == 0 &&
-	    task_resolve(&t, project, known.names, &err) == 0)
-		(void)create(&t, &c, &err);
+	rc = task_open(&t, app, args, "create", &err);
+	if (rc == 0)
+		rc = known_volumes(app->repo, project, &known, &err);
+	if (rc == 0)
+		rc = task_resolve(&t, project, known.names, &err);
+	if (rc == 0)
+		rc = create(&t, &c, &err);
 	warned = t.notes.warnings > 0;
-	if (task_close(&t, &err) < 0 && c && capture_snapshot(c)->id)
+	rc = task_close(&t, rc, &err);
+	if (rc < 0 && c && capture_snapshot(c)->id)
 		sc_wrap(&err, "snapshot %s is complete, but",
 			capture_snapshot(c)->id);
 	capture_free(c);
 	known_free(&known);
-	if (err.code != SC_OK)
+	if (rc < 0)
 		return app_fail(app, &err);
 	return warned ? EXIT_WARNED : EXIT_DONE;
 }

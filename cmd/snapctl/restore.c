@@ -229,19 +229,21 @@ int cmd_restore(struct app *app, struct args *args)
 	struct restoring r = { 0 };
 	struct sc_err err = { 0 };
 	bool warned;
+	int rc;
 
-	if (prepare(&r, app, args, &err) < 0 && !r.committed)
+	rc = prepare(&r, app, args, &err);
+	if (rc < 0 && !r.committed)
 		target_undo(&r.target, &r.t);
-	warned = r.t.notes.warnings > 0;
-	if (r.committed && err.code != SC_OK)
+	if (rc < 0 && r.committed)
 		err.code = SC_EPARTIAL;
-	(void)task_close(&r.t, &err);
+	warned = r.t.notes.warnings > 0;
+	rc = task_close(&r.t, rc, &err);
 	target_free(&r.target);
 	source_close(r.source);
 	capture_free(r.safety);
 	snapshot_free(r.from);
 	free(r.safety_id);
-	if (err.code != SC_OK)
+	if (rc < 0)
 		return app_fail(app, &err);
 	return warned ? EXIT_WARNED : EXIT_DONE;
 }

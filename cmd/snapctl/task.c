@@ -248,6 +248,14 @@ static int seconds_of(const struct args *args, enum opt_id id)
 	return args_count(args, id) ? (int)args_number(args, id, 0) : -1;
 }
 
+static bool stops_any(const struct stack *s)
+{
+	for (size_t i = 0; i < s->ncontainers; i++)
+		if (s->containers[i].stop)
+			return !s->no_stop;
+	return false;
+}
+
 int task_stop(struct task *t, struct sc_err *err)
 {
 	struct quiesce_options o = {
@@ -261,7 +269,7 @@ int task_stop(struct task *t, struct sc_err *err)
 	if (quiesce_new(t->docker, t->stack, &o, &t->notes, &t->quiesce,
 			err) < 0)
 		return -1;
-	if (t->progress && !t->stack->no_stop)
+	if (t->progress && stops_any(t->stack))
 		ui_progress_down(t->progress, true);
 	return quiesce_stop(t->quiesce, err);
 }
@@ -301,20 +309,21 @@ static void release(struct task *t)
 	notes_free(&t->notes);
 }
 
-int task_close(struct task *t, struct sc_err *err)
+int task_close(struct task *t, int rc, struct sc_err *err)
 {
 	struct sc_err start = { 0 };
 
 	if (task_start(t, &start) < 0) {
-		if (err->code == SC_OK)
+		if (rc == 0)
 			*err = start;
 		else
 			sc_wrap(err, "%s; before that", start.msg);
 		/* The stack is not as it was: something was changed. */
 		err->code = SC_EPARTIAL;
+		rc = -1;
 	}
 	release(t);
-	return err->code == SC_OK ? 0 : -1;
+	return rc;
 }
 
 /* -- saying --------------------------------------------------------------- */

@@ -71,10 +71,10 @@ int task_progress(struct task *t, struct sc_err *err);
 int task_stop(struct task *t, struct sc_err *err);
 /* Starts what ran. May be called again; 0 when nothing is stopped. */
 int task_start(struct task *t, struct sc_err *err);
-/* Starts the stack if needed, removes the helper, releases everything. *err
- * (code SC_OK when all went well so far) gets a failure to start the stack
- * put before it. Returns -1 if err holds a failure. */
-int task_close(struct task *t, struct sc_err *err);
+/* Starts the stack if needed, removes the helper, releases everything. rc is
+ * how it went so far, *err why if it is -1; a failure to start the stack is
+ * put before that. Returns 0 or -1. */
+int task_close(struct task *t, int rc, struct sc_err *err);
 /* "name, name": what a dry run would stop and start; the JSON of both. */
 int task_dry(struct task *t, const char *id, struct sc_err *err);
 /* The texts of the run's warnings, as JSON. */

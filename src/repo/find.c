@@ -128,8 +128,8 @@ static int from_manifest(struct repo *r, const json_t *d,
 	return rc;
 }
 
-static int one(struct repo *r, const json_t *d, struct snapshot_ref *out,
-	       struct sc_err *err)
+int find_one(struct repo *r, const json_t *d, struct snapshot_ref *out,
+	     struct sc_err *err)
 {
 	if (find_ours(d))
 		return from_descriptor(d, out) ? 1 :
@@ -164,7 +164,7 @@ static int collect(struct repo *r, const json_t *index,
 	if (!v)
 		return sc_oom(err, "snapshots");
 	json_array_foreach(all, i, d) {
-		int rc = one(r, d, &v[k], err);
+		int rc = find_one(r, d, &v[k], err);
 
 		if (rc < 0) {
 			snapshot_refs_free(v, k + 1);

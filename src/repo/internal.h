@@ -125,5 +125,41 @@ int present_lengths(struct repo *r, const struct snapshot *s,
 /* -- find.c */
 /* The descriptor speaks for itself as a snapshot of ours. */
 bool find_ours(const json_t *desc);
+/* 1: a snapshot, *out to be cleared; 0: something else; -1. */
+int find_one(struct repo *r, const json_t *desc, struct snapshot_ref *out,
+	     struct sc_err *err);
+
+/* -- verify.c */
+/* What the threads of a verification share. */
+struct verify {
+	struct repo *repo;
+	const struct verify_options *o;
+	struct verify_result *out;
+	pthread_mutex_t mutex; /* over out and o->problem */
+	atomic_bool stop;
+	atomic_size_t next; /* of the list being worked off */
+};
+/* Counts and tells. snapshot may be NULL. */
+void verify_problem(struct verify *v, const char *blob, const char *snapshot,
+		    const char *text);
+/* A failure that is a finding: told, 0. Else, of ours or the user's: -1. */
+int verify_found(struct verify *v, const char *blob, const char *snapshot,
+		 const struct sc_err *found, struct sc_err *err);
+/* Runs fn(arg) in as many threads as are wanted and there are jobs for. */
+int verify_threads(struct verify *v, size_t jobs,
+		   int (*fn)(void *arg, struct sc_err *err), void *arg,
+		   struct sc_err *err);
+
+/* -- deep.c */
+/* Segments whose chunks were checked before, by another index. */
+struct deep_seen {
+	struct digest *v;
+	size_t n, cap;
+};
+void deep_seen_free(struct deep_seen *s);
+/* Decompresses the segments of t and hashes every chunk. */
+int deep_check(struct verify *v, struct deep_seen *seen,
+	       const struct chunk_table *t, const char *snapshot,
+	       struct sc_err *err);
 
 #endif

@@ -5,6 +5,7 @@
  * here the threads that do so are run and the rest is derived from the
  * directories' operations. */
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/fs.h>
 #include <stdlib.h>
 #include <string.h>

@@ -169,10 +169,9 @@ before() { # LINE LINE
 		>"$BATS_TEST_TMPDIR/out" 2>&1 3>&- &
 	pid=$!
 	# the moment both are down
-	timeout 60 "$DOCKER" events --since "$EVENTS_SINCE" -f type=container \
+	grep -q -m 1 -x db < <(timeout 60 "$DOCKER" events --since "$EVENTS_SINCE" -f type=container \
 		-f event=die --format \
-		'{{index .Actor.Attributes "com.docker.compose.service"}}' 3>&- |
-		grep -q -m 1 -x db
+		'{{index .Actor.Attributes "com.docker.compose.service"}}' 3>&-)
 	kill -INT "$pid"
 	wait "$pid" || rc=$?
 	cat "$BATS_TEST_TMPDIR/out"

@@ -167,8 +167,10 @@ int repo_load(struct repo *r, const struct snapshot_ref *ref,
 
 struct verify_options {
 	bool deep; /* every chunk against its hash */
-	unsigned threads;
-	atomic_uint_fast64_t *bytes; /* progress, may be NULL */
+	unsigned threads; /* 0: one for each core */
+	/* Progress, may be NULL: bytes checked, and how many it will be
+	 * (grows with deep, which reads packs again). */
+	atomic_uint_fast64_t *bytes, *total;
 	const struct cancel *cancel;
 	/* Told of each problem; text names the blob and what is wrong. */
 	void (*problem)(void *arg, const char *blob, const char *snapshot,

@@ -208,6 +208,9 @@ FIXTURE void write_index(struct repo *r, const struct chunk_table *t,
 #define SEGMENT_BYTES 20000u
 #define CHUNKS_IN_SEGMENT 3u
 
+/* The chunk whose hash add_volume gets wrong, if it gets that far. */
+__attribute__((unused)) static uint32_t wrong_chunk = UINT32_MAX;
+
 /* Adds volume name with nsegments segments, in packs of at most max bytes. */
 FIXTURE void add_volume(struct repo *r, struct snapshot *s, const char *name,
 			unsigned nsegments, uint64_t max, unsigned seed)
@@ -240,6 +243,7 @@ FIXTURE void add_volume(struct repo *r, struct snapshot *s, const char *name,
 			c->len = 4000 + k;
 			OK(hash_once(h, plain + c->offset, c->len, &c->hash,
 				     &failure));
+			c->hash.b[0] ^= t.nchunks - 1 == wrong_chunk;
 			bytes += c->len;
 		}
 	}

@@ -506,6 +506,32 @@ static void test_entries_alone(void **state)
 	sample_free(&s);
 }
 
+static void test_places_alone(void **state)
+{
+	struct sample s = small_sample();
+	struct chunk_table c = { 0 };
+	auto_buf struct buf b = { 0 };
+	struct index_source src;
+	struct index_reader *r;
+	struct sc_err err;
+
+	(void)state;
+	encode(&s, &b);
+	src = index_source_mem(&b);
+	assert_int_equal(index_open(&src, "x", &r, &err), 0);
+	assert_int_equal(index_load_places(r, &c, &err), 0);
+	index_close(r);
+	assert_int_equal(c.nchunks, 0);
+	assert_int_equal(c.nsegments, 2);
+	assert_int_equal(c.segments[1].pack, 1);
+	assert_int_equal(c.segments[1].offset, s.c.segments[1].offset);
+	assert_int_equal(c.npacks, 2);
+	assert_int_equal(c.packs[1].kind, PACK_CHUNKS);
+	assert_int_equal(c.packs[1].length, s.c.packs[1].length);
+	chunk_table_free(&c);
+	sample_free(&s);
+}
+
 static void test_columns_one_by_one(void **state)
 {
 	struct sample s = small_sample();
@@ -1128,6 +1154,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_random_round_trips),
 		cmocka_unit_test(test_empty_volume),
 		cmocka_unit_test(test_entries_alone),
+		cmocka_unit_test(test_places_alone),
 		cmocka_unit_test(test_columns_one_by_one),
 		cmocka_unit_test(test_golden),
 		cmocka_unit_test(test_golden_escape),
