@@ -57,20 +57,28 @@ static size_t mark_one(const struct chunker *c, const unsigned char *p,
 
 #define LANES 4
 
-struct lane {
-	const unsigned char *p;
-	uint32_t *out;
-	size_t n;
+struct lanes {
+	const struct chunker *c;
+	size_t quarter; /* lane k begins at k quarters */
+	uint32_t *out[LANES];
+	size_t n[LANES];
 };
 
-/* Each step of the hash waits for the one before it. Four quarters side by
- * side keep the core busy meanwhile: three times as fast as one. */
-static void mark_lanes(const struct chunker *c, struct lane l[LANES],
-		       const unsigned char *base, size_t quarter, uint64_t h0)
+/* Out of line: what it needs would push the loop's values out of registers. */
+static __attribute__((noinline, cold)) void found(struct lanes *l, size_t k,
+						  size_t i, uint64_t h)
 {
-	const unsigned char *p0 = l[0].p, *p1 = l[1].p, *p2 = l[2].p,
-			    *p3 = l[3].p;
-	const uint64_t loose = c->loose;
+	l->out[k][l->n[k]++] = candidate(l->c, h, k * l->quarter + i + 1);
+}
+
+/* Each step of the hash waits for the one before it. Four quarters side by
+ * side keep the core busy meanwhile. */
+static void mark_lanes(struct lanes *l, const unsigned char *p0, uint64_t h0)
+{
+	const size_t quarter = l->quarter;
+	const uint64_t loose = l->c->loose;
+	const unsigned char *p1 = p0 + quarter, *p2 = p1 + quarter,
+			    *p3 = p2 + quarter;
 	uint64_t h1 = hash_over(p1 - CHUNK_WINDOW, CHUNK_WINDOW);
 	uint64_t h2 = hash_over(p2 - CHUNK_WINDOW, CHUNK_WINDOW);
 	uint64_t h3 = hash_over(p3 - CHUNK_WINDOW, CHUNK_WINDOW);
@@ -79,8 +87,7 @@ static void mark_lanes(const struct chunker *c, struct lane l[LANES],
 	do {                                                                  \
 		h##k = (h##k << 1) + gear[p##k[i]];                           \
 		if (__builtin_expect(!(h##k & loose), 0))                     \
-			l[k].out[l[k].n++] = candidate(                       \
-				c, h##k, (size_t)(p##k - base) + i + 1);      \
+			found(l, k, i, h##k);                                 \
 	} while (0)
 
 #pragma GCC unroll 4
@@ -98,21 +105,21 @@ size_t chunker_mark(const struct chunker *c, const unsigned char *p, size_t n,
 		    uint32_t *out)
 {
 	uint64_t h = hash_over(before, nbefore);
-	size_t quarter = n / LANES, total;
-	struct lane l[LANES];
+	struct lanes l = { .c = c, .quarter = n / LANES };
+	size_t end = LANES * l.quarter, total;
 
-	if (quarter < 8 * CHUNK_WINDOW)
+	if (l.quarter < 8 * CHUNK_WINDOW)
 		return mark_one(c, p, 0, n, h, out);
 	for (size_t k = 0; k < LANES; k++)
-		l[k] = (struct lane){ p + k * quarter, out + k * quarter, 0 };
-	mark_lanes(c, l, p, quarter, h);
-	total = l[0].n;
+		l.out[k] = out + k * l.quarter;
+	mark_lanes(&l, p, h);
+	total = l.n[0];
 	for (size_t k = 1; k < LANES; k++) {
-		memmove(out + total, l[k].out, l[k].n * sizeof(*out));
-		total += l[k].n;
+		memmove(out + total, l.out[k], l.n[k] * sizeof(*out));
+		total += l.n[k];
 	}
-	h = hash_over(p, LANES * quarter);
-	return total + mark_one(c, p, LANES * quarter, n, h, out + total);
+	h = hash_over(p, end);
+	return total + mark_one(c, p, end, n, h, out + total);
 }
 
 static uint64_t cand_pos(uint32_t cand, uint64_t base)
