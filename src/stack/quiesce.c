@@ -199,7 +199,7 @@ int held_stop_request(struct quiesce *q, size_t i, struct sc_err *err)
 	}
 	if (err)
 		*err = e;
-	return sc_wrap(err, "stop container %s", SHOW(held_name(q, i)));
+	return sc_wrap(err, "container %s", SHOW(held_name(q, i)));
 }
 
 static bool is_kill(const char *signal)
@@ -320,7 +320,7 @@ static int unpause(struct quiesce *q, size_t i, struct sc_err *err)
 	    e.code == SC_ENOTFOUND)
 		return 0;
 	*err = e;
-	return sc_wrap(err, "unpause container %s", SHOW(held_name(q, i)));
+	return sc_wrap(err, "container %s", SHOW(held_name(q, i)));
 }
 
 static int stop_one(struct quiesce *q, size_t i, struct sc_err *err)
