@@ -186,8 +186,9 @@ bool walk_dir_foreign(const struct walker *w, const struct statx *st)
 {
 	bool has_id = w->has_mnt_id && st->stx_mask & STATX_MNT_ID;
 
+	/* What would be mounted on entering it is as foreign as what is. */
 	if (st->stx_attributes & st->stx_attributes_mask &
-	    STATX_ATTR_MOUNT_ROOT)
+	    (STATX_ATTR_MOUNT_ROOT | STATX_ATTR_AUTOMOUNT))
 		return true;
 	if (has_id && st->stx_mnt_id != w->mnt_id)
 		return true;

@@ -341,6 +341,59 @@ static void test_unreadable(void **state)
 	notes_free(&n);
 }
 
+static bool put(const char *path, const char *text)
+{
+	int fd = open(path, O_WRONLY | O_CLOEXEC);
+	bool ok = fd >= 0 && write(fd, text, strlen(text)) > 0;
+
+	close(fd);
+	return ok;
+}
+
+/* In a user namespace that knows one id only. 0 if all is as it should be. */
+static int walk_with_partial_map(void)
+{
+	struct walk_options o = { .threads = 1 };
+	struct sc_err err = { 0 };
+	struct walk_result r;
+
+	if (unshare(CLONE_NEWUSER) < 0 ||
+	    !put("/proc/self/setgroups", "deny") ||
+	    !put("/proc/self/uid_map", "0 0 1") ||
+	    !put("/proc/self/gid_map", "0 0 1"))
+		return 1;
+	if (walk_tree(root, &o, NULL, &r, &err) == 0)
+		return 2;
+	if (!strstr(err.msg, "owner outside this user namespace: theirs"))
+		return 3;
+	o.allow_incomplete = true;
+	if (walk_tree(root, &o, NULL, &r, &err) < 0)
+		return 4;
+	if (get(r.tree, "ours")->bits != 0 ||
+	    get(r.tree, "theirs")->bits != ENTRY_UNREADABLE)
+		return 5;
+	return r.unreadable == 1 ? 0 : 6;
+}
+
+static void test_overflow_owner(void **state)
+{
+	pid_t pid;
+	int st;
+
+	(void)state;
+	if (geteuid() != 0)
+		skip();
+	make_file("ours", "");
+	make_file("theirs", "");
+	assert_int_equal(fchownat(root, "theirs", 4242, 0, 0), 0);
+	pid = fork();
+	if (pid == 0)
+		_exit(walk_with_partial_map());
+	assert_int_equal(waitpid(pid, &st, 0), pid);
+	assert_true(WIFEXITED(st));
+	assert_int_equal(WEXITSTATUS(st), 0);
+}
+
 static void test_deeper_than_path_max(void **state)
 {
 	char name[201] = { 0 };
@@ -563,6 +616,7 @@ int main(void)
 		T(test_types),
 		T(test_leave_out),
 		T(test_unreadable),
+		T(test_overflow_owner),
 		T(test_deeper_than_path_max),
 		T(test_wide),
 		T(test_mount_points),
