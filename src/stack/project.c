@@ -207,7 +207,7 @@ int project_check_known(struct docker *d, struct stack *s,
 		lower[i] = (char)tolower((unsigned char)s->name[i]);
 	text_near(&near, lower, (const char *const *)all.v, all.n);
 	return sc_fail(err, SC_ENOTFOUND, 0,
-		       "no stack %s on this engine%s%s; \"snapctl stacks\" "
+		       "no stack %s on this engine%s%s; \"docker compose ls -a\" "
 		       "lists them",
 		       SHOW(s->name), near.len ? "; near: " : "",
 		       near.len && !near.failed ? buf_cstr(&near) : "");
