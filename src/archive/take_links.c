@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include <snapctl/base/mem.h>
+#include <snapctl/base/text.h>
 
 #include "take_internal.h"
 
@@ -128,20 +129,34 @@ static int copy_first(struct tree *t, uint32_t slot, struct sc_err *err)
 }
 
 /* Names that lie elsewhere cannot be brought back as one file with these. */
-static void warn_outside(struct links *l, struct take *k)
+static int warn_outside(struct links *l, struct take *k, struct sc_err *err)
 {
+	uint32_t one = UINT32_MAX;
+	struct buf path = { 0 };
 	uint64_t files = 0;
+	char shown[400];
 
 	for (size_t i = 0; i < l->len; i++) {
 		const struct group_of *g = &l->v[i];
 
-		if (g->names && g->names < tree_at(k->t, g->slot)->nlink)
-			files++;
+		if (!g->names || g->names >= tree_at(k->t, g->slot)->nlink)
+			continue;
+		files++;
+		if (g->slot < one)
+			one = g->slot;
 	}
-	if (files)
-		notes_add(k->notes, NOTE_WARN,
-			  "%llu file(s) have further hard links outside of what was taken",
-			  (unsigned long long)files);
+	if (files == 0)
+		return 0;
+	if (tree_path(k->t, one, &path, err) < 0) {
+		buf_free(&path);
+		return -1;
+	}
+	text_escaped(shown, sizeof(shown), path.p, path.len);
+	notes_add(k->notes, NOTE_WARN,
+		  "%llu file(s) have further hard links outside of the volume, the first is %s",
+		  (unsigned long long)files, shown);
+	buf_free(&path);
+	return 0;
 }
 
 int links_finish(struct links *l, struct take *k, struct sc_err *err)
@@ -149,6 +164,5 @@ int links_finish(struct links *l, struct take *k, struct sc_err *err)
 	for (size_t i = 0; i < l->nlater; i++)
 		if (copy_first(k->t, l->later[i], err) < 0)
 			return -1;
-	warn_outside(l, k);
-	return 0;
+	return warn_outside(l, k, err);
 }

@@ -349,6 +349,18 @@ static void make_all(void)
 
 /* -- checks --------------------------------------------------------------- */
 
+static void write_archive(const struct taken *t, char path[128])
+{
+	int fd;
+
+	snprintf(path, 128, "%s/a.tar.zst", base);
+	fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+	assert_true(fd >= 0);
+	assert_int_equal(io_write_all(fd, t->stored.p, t->stored.len, path,
+				      NULL), 0);
+	close(fd);
+}
+
 /* Unpacks the segments with zstd and GNU tar into base/out, prints both trees
  * and compares. %n tells hard links, %b holes (roughly). */
 static void assert_tar_equal(const struct taken *t)
@@ -362,14 +374,8 @@ static void assert_tar_equal(const struct taken *t)
 		"find . ! -type l -print0 | sort -z | "
 		"xargs -0 getfattr -h -d -m - -e hex > ../%s.attr";
 	char path[128], cmd[1024];
-	int fd;
 
-	snprintf(path, sizeof(path), "%s/a.tar.zst", base);
-	fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-	assert_true(fd >= 0);
-	assert_int_equal(io_write_all(fd, t->stored.p, t->stored.len, path,
-				      NULL), 0);
-	close(fd);
+	write_archive(t, path);
 	shell("rm -rf %s/out && mkdir %s/out && zstd -qdc %s | "
 	      "tar -C %s/out --numeric-owner --xattrs --xattrs-include='*' "
 	      "-xpf - 2> %s/said",
@@ -387,6 +393,14 @@ static void assert_tar_equal(const struct taken *t)
 	shell("cd %s && test $(du -sk out | cut -f1) -le "
 	      "$(($(du -sk src | cut -f1) + 100))",
 	      base);
+}
+
+static void assert_tar_names(const struct taken *t, const char *names)
+{
+	char path[128];
+
+	write_archive(t, path);
+	shell("test \"$(zstd -qdc %s | tar -t | xargs)\" = '%s'", path, names);
 }
 
 struct plain {
@@ -969,6 +983,80 @@ static void test_links_outside(void **state)
 	taken_free(&t);
 }
 
+/* As a user who may not open them. */
+static void make_secrets(void)
+{
+	write_file("open", 10, 1);
+	write_file("secret", 100, 2);
+	write_file("secret-big", 20 << 20, 3);
+	shell("cd %s/src && chmod 0 secret secret-big && mkdir dir && "
+	      "touch dir/x && ln secret link && ln -s nowhere sym",
+	      base);
+}
+
+static void test_unreadable(void **state)
+{
+	struct walk_options wo = { .threads = 2, .allow_incomplete = true };
+	struct walk_result r = { 0 };
+	struct taken t = { 0 };
+	int rc;
+
+	(void)state;
+	make_secrets();
+	assert_int_equal(fchmod(src, 0755), 0);
+	walk(&t);
+	assert_int_equal(seteuid(65534), 0);
+	rc = take(&t, (struct take_options){ 0 });
+	assert_int_equal(seteuid(0), 0);
+	assert_int_equal(rc, -1);
+	assert_int_equal(t.err.code, SC_EIO);
+	assert_int_equal(t.err.sys, EACCES);
+	taken_free(&t);
+
+	shell("chmod 0700 %s/src/dir", base);
+	memset(&t, 0, sizeof(t));
+	notes_init(&t.notes);
+	assert_int_equal(seteuid(65534), 0);
+	rc = walk_tree(src, &wo, NULL, &r, &t.err);
+	if (rc == 0) {
+		t.tree = r.tree;
+		rc = take(&t, (struct take_options){
+				      .allow_incomplete = true });
+	}
+	assert_int_equal(seteuid(0), 0);
+	if (rc)
+		fail_msg("%s", t.err.msg);
+	assert_int_equal(at(&t, "secret")->bits & ENTRY_UNREADABLE,
+			 ENTRY_UNREADABLE);
+	assert_int_equal(at(&t, "link")->bits & ENTRY_UNREADABLE,
+			 ENTRY_UNREADABLE);
+	assert_int_equal(at(&t, "secret-big")->bits, ENTRY_UNREADABLE);
+	assert_int_equal(at(&t, "secret-big")->count, 0);
+	assert_int_equal(at(&t, "dir")->bits, ENTRY_UNREADABLE);
+	assert_int_equal(at(&t, "open")->count, 1);
+	assert_int_equal(t.res.unreadable, 2);
+	/* None of them is in the tar. */
+	assert_tar_names(&t, "./ ./open ./sym");
+	taken_free(&t);
+}
+
+/* The walk found a mount point: an empty directory, not looked into. */
+static void test_mount_point(void **state)
+{
+	struct taken t;
+
+	(void)state;
+	shell("mkdir -p %s/src/m", base);
+	walk(&t);
+	tree_at(t.tree, find(&t, "m"))->bits |= ENTRY_MOUNT;
+	shell("touch -d 2002-02-02 %s/src/m && touch -d 2002-02-02 %s/src/m/in",
+	      base, base);
+	assert_int_equal(take(&t, (struct take_options){ 0 }), 0);
+	assert_tar_names(&t, "./ ./m/");
+	assert_int_equal(at(&t, "m")->bits, ENTRY_MOUNT);
+	taken_free(&t);
+}
+
 /* Many small files: several batches. */
 static void test_many_files(void **state)
 {
@@ -1008,6 +1096,8 @@ int main(void)
 		T(test_stop),
 		T(test_progress),
 		T(test_links_outside),
+		T(test_unreadable),
+		T(test_mount_point),
 		T(test_many_files),
 	};
 
