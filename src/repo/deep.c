@@ -15,7 +15,7 @@
 struct deep {
 	struct verify *v;
 	const struct chunk_table *t;
-	const char *snapshot;
+	struct touched snapshots;
 	uint32_t *order; /* chunks sorted by segment */
 	size_t *first;	 /* of each segment in order; one more at the end */
 	uint32_t *jobs;	 /* segments to check */
@@ -218,7 +218,7 @@ static int work(struct deep *d, struct tools *k, struct sc_err *err)
 		s = &d->t->segments[d->jobs[job]];
 		digest_str(&d->t->packs[s->pack].digest, pack);
 		if (check_segment(d, d->jobs[job], pack, k, &why) < 0 &&
-		    verify_found(v, pack, d->snapshot, &why, err) < 0)
+		    verify_found(v, pack, d->snapshots, &why, err) < 0)
 			return -1;
 		if (v->o->bytes)
 			atomic_fetch_add_explicit(v->o->bytes, s->stored,
@@ -243,10 +243,10 @@ static int worker(void *arg, struct sc_err *err)
 }
 
 int deep_check(struct verify *v, struct deep_seen *seen,
-	       const struct chunk_table *t, const char *snapshot,
+	       const struct chunk_table *t, struct touched snapshots,
 	       struct sc_err *err)
 {
-	struct deep d = { .v = v, .t = t, .snapshot = snapshot };
+	struct deep d = { .v = v, .t = t, .snapshots = snapshots };
 	int rc = sort_chunks(&d, err);
 
 	if (rc == 0)

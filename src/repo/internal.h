@@ -139,11 +139,16 @@ struct verify {
 	atomic_bool stop;
 	atomic_size_t next; /* of the list being worked off */
 };
-/* Counts and tells. snapshot may be NULL. */
-void verify_problem(struct verify *v, const char *blob, const char *snapshot,
-		    const char *text);
+/* Ids of snapshots; borrowed. */
+struct touched {
+	const char *const *ids;
+	size_t n;
+};
+/* Counts and tells; snapshots: those it touches, may be none. */
+void verify_problem(struct verify *v, const char *blob,
+		    struct touched snapshots, const char *text);
 /* A failure that is a finding: told, 0. Else, of ours or the user's: -1. */
-int verify_found(struct verify *v, const char *blob, const char *snapshot,
+int verify_found(struct verify *v, const char *blob, struct touched snapshots,
 		 const struct sc_err *found, struct sc_err *err);
 /* Runs fn(arg) in as many threads as are wanted and there are jobs for. */
 int verify_threads(struct verify *v, size_t jobs,
@@ -159,7 +164,7 @@ struct deep_seen {
 void deep_seen_free(struct deep_seen *s);
 /* Decompresses the segments of t and hashes every chunk. */
 int deep_check(struct verify *v, struct deep_seen *seen,
-	       const struct chunk_table *t, const char *snapshot,
+	       const struct chunk_table *t, struct touched snapshots,
 	       struct sc_err *err);
 
 #endif

@@ -19,6 +19,7 @@ struct item {
 	size_t snapshot;	/* number in ids */
 	struct pack_ref *packs; /* of an index: what it must refer to */
 	size_t npacks;
+	size_t first, count;	/* in touched: all snapshots that need it */
 	bool index, bad;
 };
 
@@ -28,31 +29,46 @@ struct plan {
 	size_t n, cap;
 	char **ids; /* of the snapshots that are checked */
 	size_t nids, ids_cap;
+	const char **touched; /* ids of the items, in their order */
 	struct deep_seen seen;
 };
 
-void verify_problem(struct verify *v, const char *blob, const char *snapshot,
-		    const char *text)
+static const struct touched no_snapshot;
+
+void verify_problem(struct verify *v, const char *blob,
+		    struct touched snapshots, const char *text)
 {
 	pthread_mutex_lock(&v->mutex);
 	v->out->problems++;
-	if (v->o->problem)
-		v->o->problem(v->o->arg, blob, snapshot, text);
+	for (size_t i = 0; v->o->problem && i < snapshots.n; i++)
+		v->o->problem(v->o->arg, blob, snapshots.ids[i], text);
+	if (v->o->problem && !snapshots.n)
+		v->o->problem(v->o->arg, blob, NULL, text);
 	pthread_mutex_unlock(&v->mutex);
 }
 
-int verify_found(struct verify *v, const char *blob, const char *snapshot,
+int verify_found(struct verify *v, const char *blob, struct touched snapshots,
 		 const struct sc_err *found, struct sc_err *err)
 {
 	/* SC_EIO: a disk that cannot give a blob back has lost it. */
 	if (found->code == SC_ECORRUPT || found->code == SC_EPROTO ||
 	    found->code == SC_EIO) {
-		verify_problem(v, blob, snapshot, found->msg);
+		verify_problem(v, blob, snapshots, found->msg);
 		return 0;
 	}
 	if (err)
 		*err = *found;
 	return -1;
+}
+
+static struct touched one(const char *const *id)
+{
+	return (struct touched){ id, 1 };
+}
+
+static struct touched all_of(const struct plan *p, const struct item *it)
+{
+	return (struct touched){ p->touched + it->first, it->count };
 }
 
 static void stop_threads(void *arg)
@@ -91,7 +107,7 @@ static void check_layout(struct plan *p)
 	struct sc_err why = { 0 };
 
 	if (repo_check_layout(p->v.repo, true, &why) < 0)
-		verify_problem(&p->v, "oci-layout", NULL, why.msg);
+		verify_problem(&p->v, "oci-layout", no_snapshot, why.msg);
 }
 
 /* A flipped byte in a key makes another key. */
@@ -110,13 +126,13 @@ static void check_keys(struct plan *p, const json_t *index)
 		for (size_t i = 0; i < ARRAY_LEN(known); i++)
 			ok |= strcmp(key, known[i]) == 0;
 		if (!ok)
-			verify_problem(&p->v, "index.json", NULL,
+			verify_problem(&p->v, "index.json", no_snapshot,
 				       "index.json has an unknown field");
 	}
 	if (json_object_get(index, "mediaType") &&
 	    (!media ||
 	     strcmp(media, "application/vnd.oci.image.index.v1+json") != 0))
-		verify_problem(&p->v, "index.json", NULL,
+		verify_problem(&p->v, "index.json", no_snapshot,
 			       "index.json has a wrong mediaType");
 }
 
@@ -136,7 +152,7 @@ static int check_entry(struct plan *p, const json_t *desc,
 	if (!json_object_get(desc, "artifactType"))
 		(void)json_object_del(want, "artifactType");
 	if (!json_equal(want, desc))
-		verify_problem(&p->v, "index.json", ref->id,
+		verify_problem(&p->v, "index.json", one((const char *const *)&ref->id),
 			       "its entry in index.json is not what the snapshot says");
 	json_decref(want);
 	return 0;
@@ -175,7 +191,7 @@ static int note_id(struct plan *p, const char *id, struct sc_err *err)
 {
 	for (size_t i = 0; i < p->nids; i++)
 		if (strcmp(p->ids[i], id) == 0) {
-			verify_problem(&p->v, "index.json", id,
+			verify_problem(&p->v, "index.json", one(&id),
 				       "two entries of index.json have its name");
 			break;
 		}
@@ -205,7 +221,8 @@ static int check_documents(struct plan *p, const json_t *desc,
 		digest_str(&config, blob);
 		return verify_found(&p->v,
 				    strstr(why.msg, blob) ? blob : manifest,
-				    ref->id, &why, err);
+				    one((const char *const *)&ref->id), &why,
+				    err);
 	}
 	p->v.out->blobs += 2;
 	p->v.out->bytes += ref->manifest_size + config_size;
@@ -235,7 +252,7 @@ static int check_snapshot(struct plan *p, const json_t *desc,
 		return -1;
 	p->v.out->snapshots++;
 	if (ref->damage)
-		verify_problem(&p->v, "index.json", ref->id, ref->damage);
+		verify_problem(&p->v, "index.json", one((const char *const *)&ref->id), ref->damage);
 	if (!layout_target(desc, &d, &size))
 		return 0;
 	return check_documents(p, desc, ref, err);
@@ -281,19 +298,30 @@ static int by_digest(const void *a, const void *b)
 }
 
 /* Equal ones once. Their packs may differ only if one manifest lies. */
-static void unite(struct plan *p)
+static int unite(struct plan *p, struct sc_err *err)
 {
 	size_t k = 0;
 
-	if (!p->n)
-		return;
-	qsort(p->items, p->n, sizeof(*p->items), by_digest);
-	for (size_t i = 1; i < p->n; i++)
-		if (by_digest(&p->items[k], &p->items[i]) == 0)
-			free(p->items[i].packs);
-		else
-			p->items[++k] = p->items[i];
-	p->n = k + 1;
+	p->touched = malloc((p->n + 1) * sizeof(*p->touched));
+	if (!p->touched)
+		return sc_oom(err, "snapshots");
+	if (p->n)
+		qsort(p->items, p->n, sizeof(*p->items), by_digest);
+	for (size_t i = 0; i < p->n; i++) {
+		struct item *it = &p->items[i];
+
+		p->touched[i] = p->ids[it->snapshot];
+		if (k && by_digest(&p->items[k - 1], it) == 0) {
+			free(it->packs);
+			p->items[k - 1].count++;
+			continue;
+		}
+		p->items[k] = *it;
+		p->items[k].first = i;
+		p->items[k++].count = 1;
+	}
+	p->n = k;
+	return 0;
 }
 
 static int blob_worker(void *arg, struct sc_err *err)
@@ -316,8 +344,7 @@ static int blob_worker(void *arg, struct sc_err *err)
 			continue;
 		it->bad = true;
 		digest_str(&it->digest, name);
-		if (verify_found(&p->v, name, p->ids[it->snapshot], &why,
-				 err) < 0)
+		if (verify_found(&p->v, name, all_of(p, it), &why, err) < 0)
 			return -1;
 	}
 }
@@ -361,7 +388,7 @@ static int load_tables(struct plan *p, const struct item *it,
 static int check_index(struct plan *p, const struct item *it,
 		       struct sc_err *err)
 {
-	const char *id = p->ids[it->snapshot];
+	struct touched ids = all_of(p, it);
 	struct chunk_table t = { 0 };
 	struct sc_err why = { 0 };
 	char name[DIGEST_STR];
@@ -369,12 +396,12 @@ static int check_index(struct plan *p, const struct item *it,
 
 	digest_str(&it->digest, name);
 	if (load_tables(p, it, name, &t, &why) < 0)
-		rc = verify_found(&p->v, name, id, &why, err);
+		rc = verify_found(&p->v, name, ids, &why, err);
 	else if (!same_packs(it, &t))
-		verify_problem(&p->v, name, id,
+		verify_problem(&p->v, name, ids,
 			       "the index refers to other packs than its snapshot");
 	else if (p->v.o->deep)
-		rc = deep_check(&p->v, &p->seen, &t, id, err);
+		rc = deep_check(&p->v, &p->seen, &t, ids, err);
 	chunk_table_free(&t);
 	return rc;
 }
@@ -383,7 +410,8 @@ static int check_index(struct plan *p, const struct item *it,
 
 static int check_blobs(struct plan *p, struct sc_err *err)
 {
-	unite(p);
+	if (unite(p, err) < 0)
+		return -1;
 	p->v.out->blobs += p->n;
 	for (size_t i = 0; i < p->n; i++)
 		p->v.out->bytes += p->items[i].length;
@@ -410,7 +438,7 @@ static int run(struct plan *p, const char *const *ids, size_t n,
 
 	check_layout(p);
 	if (layout_read(p->v.repo, &index, NULL, &why) < 0)
-		return verify_found(&p->v, "index.json", NULL, &why, err);
+		return verify_found(&p->v, "index.json", no_snapshot, &why, err);
 	check_keys(p, index);
 	rc = check_list(p, index, ids, n, err);
 	json_decref(index);
@@ -439,6 +467,7 @@ int repo_verify(struct repo *r, const char *const *ids, size_t n,
 	for (size_t i = 0; i < p.nids; i++)
 		free(p.ids[i]);
 	free(p.items);
+	free(p.touched);
 	free(p.ids);
 	deep_seen_free(&p.seen);
 	pthread_mutex_destroy(&p.v.mutex);

@@ -172,7 +172,10 @@ struct verify_options {
 	 * (grows with deep, which reads packs again). */
 	atomic_uint_fast64_t *bytes, *total;
 	const struct cancel *cancel;
-	/* Told of each problem; text names the blob and what is wrong. */
+	/* Told of each problem, once for each snapshot that it touches (or
+	 * with NULL); then in a row, with the same blob ("sha256:…" or the
+	 * name of a file) and text. text says what is wrong and names the
+	 * blob. One call at a time, from any thread. */
 	void (*problem)(void *arg, const char *blob, const char *snapshot,
 			const char *text);
 	void *arg;
