@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# Runs the tests that need an engine, on one private engine for all of them.
+# Runs the tests of the program: its command line, and what it does on a real
+# engine, one private one for all of them.
 #
 #   tests/run-engine.sh [FILE.bats...]
 #
@@ -59,7 +60,7 @@ fi
 echo "engine: $($DOCKER version -f '{{.Server.Version}}, API {{.Server.APIVersion}}') at $DOCKER_HOST"
 "$root/docker/image.sh" base || exit 1
 
-[ $# -gt 0 ] || set -- "$root"/tests/engine/*.bats
+[ $# -gt 0 ] || set -- "$root"/tests/{cli,engine}/*.bats
 results=$(mktemp "${TMPDIR:-/tmp}/snapctl-bats.XXXXXX")
 bats --tap --timing ${FILTER:+--filter "$FILTER"} "$@" | tee "$results"
 rc=${PIPESTATUS[0]}

@@ -154,7 +154,7 @@ objects() {
 # compose ARGS...: on the file in the test's own directory.
 compose() {
 	(cd "$BATS_TEST_TMPDIR" &&
-		docker-compose --no-ansi -p "$PROJECT" "$@" 3>&-)
+		docker-compose --ansi never -p "$PROJECT" "$@" 3>&-)
 }
 
 # A service that writes its start into its volume and then waits.

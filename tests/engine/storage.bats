@@ -50,8 +50,7 @@ damage() {
 	at=$((size / 2))
 	case $1 in
 	flip)
-		printf '%b' "\\x$(printf %02x $(($(byte "$2" $at) ^ 1)))" |
-			dd of="$2" bs=1 seek=$at conv=notrunc status=none ;;
+		flip_byte "$2" $at ;;
 	cut)
 		truncate -s $((size - 1)) "$2" ;;
 	empty)
@@ -66,6 +65,10 @@ damage() {
 	gone)
 		rm "$2" ;;
 	esac
+}
+flip_byte() {
+	printf "%b" "\\x$(printf %02x $(($(byte "$1" "$2") ^ 1)))" |
+		dd of="$1" bs=1 seek="$2" conv=notrunc status=none
 }
 byte() { od -An -tu1 -j "$2" -N 1 "$1" | tr -d ' '; }
 
@@ -159,6 +162,23 @@ layer() { # MEDIATYPE-ENDING
 		cp "$BATS_TEST_TMPDIR/sound.json" "$SNAPCTL_REPO/index.json"
 	done
 	snap_ok verify
+}
+
+@test "I2 any byte of index.json flipped is found, or makes no difference" {
+	local at size sound missed=""
+	snapshot_and_drift
+	cp "$SNAPCTL_REPO/index.json" "$BATS_TEST_TMPDIR/sound.json"
+	sound=$(jq -S . "$BATS_TEST_TMPDIR/sound.json")
+	size=$(stat -c %s "$SNAPCTL_REPO/index.json")
+	for ((at = 0; at < size; at += 3)); do
+		cp "$BATS_TEST_TMPDIR/sound.json" "$SNAPCTL_REPO/index.json"
+		flip_byte "$SNAPCTL_REPO/index.json" $at
+		if "$SNAPCTL" verify -q >/dev/null 2>&1 && [ "$sound" != \
+			"$(jq -S . "$SNAPCTL_REPO/index.json" 2>&1)" ]; then
+			missed+=" $at"
+		fi
+	done
+	same missed "" "$missed"
 }
 
 @test "I2 verify --deep finds what verify finds" {
