@@ -83,11 +83,11 @@ static void mark_lanes(struct lanes *l, const unsigned char *p0, uint64_t h0)
 	uint64_t h2 = hash_over(p2 - CHUNK_WINDOW, CHUNK_WINDOW);
 	uint64_t h3 = hash_over(p3 - CHUNK_WINDOW, CHUNK_WINDOW);
 
-#define STEP(k)                                                               \
-	do {                                                                  \
-		h##k = (h##k << 1) + gear[p##k[i]];                           \
-		if (__builtin_expect(!(h##k & loose), 0))                     \
-			found(l, k, i, h##k);                                 \
+#define STEP(k)                                           \
+	do {                                              \
+		h##k = (h##k << 1) + gear[p##k[i]];       \
+		if (__builtin_expect(!(h##k & loose), 0)) \
+			found(l, k, i, h##k);             \
 	} while (0)
 
 #pragma GCC unroll 4
@@ -101,8 +101,7 @@ static void mark_lanes(struct lanes *l, const unsigned char *p0, uint64_t h0)
 }
 
 size_t chunker_mark(const struct chunker *c, const unsigned char *p, size_t n,
-		    const unsigned char *before, size_t nbefore,
-		    uint32_t *out)
+		    const unsigned char *before, size_t nbefore, uint32_t *out)
 {
 	uint64_t h = hash_over(before, nbefore);
 	struct lanes l = { .c = c, .quarter = n / LANES };

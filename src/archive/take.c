@@ -262,8 +262,13 @@ int take_full(int rootfd, struct tree *t, const struct take_options *o,
 	      struct sc_err *err)
 {
 	struct take k = {
-		.rootfd = rootfd, .t = t, .o = o, .sink = sink,
-		.notes = notes, .chunks = chunks, .cold = true,
+		.rootfd = rootfd,
+		.t = t,
+		.o = o,
+		.sink = sink,
+		.notes = notes,
+		.chunks = chunks,
+		.cold = true,
 	};
 
 	if (o->threads == 0 || tree_count(t) == 0)

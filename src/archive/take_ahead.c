@@ -46,8 +46,7 @@ void ahead_batch(struct worker *w, const struct job *j)
 	bool asked = false;
 	uint32_t slot;
 
-	if (!atomic_exchange_explicit(&w->k->cold, false,
-				      memory_order_relaxed))
+	if (!atomic_exchange_explicit(&w->k->cold, false, memory_order_relaxed))
 		return;
 	for (uint32_t i = 0; i < j->count; i++) {
 		slot = tree_order(t, j->rank + i);

@@ -44,8 +44,8 @@ static int open_entry(struct worker *w, struct job *j, uint32_t slot, int *fd,
 		*fd = w->k->rootfd;
 		return 1;
 	}
-	if (dirs_get(&w->dirs, entry_is_dir(e) ? slot : e->parent, &dir,
-		     &why) < 0)
+	if (dirs_get(&w->dirs, entry_is_dir(e) ? slot : e->parent, &dir, &why) <
+	    0)
 		return entry_lost(w, j, slot, why.sys, err);
 	if (entry_is_dir(e)) {
 		*fd = dir;
@@ -163,8 +163,8 @@ static int cut_file(struct worker *w, struct job *j, uint32_t slot, size_t at,
 	if (mem_grow(&j->files, &j->files_cap, j->nfiles + 1,
 		     sizeof(*j->files)) < 0)
 		return sc_oom(err, "files");
-	j->files[j->nfiles++] = (struct job_file){ slot, (uint32_t)first,
-						   (uint32_t)n };
+	j->files[j->nfiles++] =
+		(struct job_file){ slot, (uint32_t)first, (uint32_t)n };
 	return 0;
 }
 
@@ -173,15 +173,14 @@ static void count_file(struct take *k, struct job *j, uint64_t bytes)
 	j->sum.files++;
 	j->sum.bytes += bytes;
 	if (k->o->files)
-		atomic_fetch_add_explicit(k->o->files, 1,
-					  memory_order_relaxed);
+		atomic_fetch_add_explicit(k->o->files, 1, memory_order_relaxed);
 	if (k->o->bytes)
 		atomic_fetch_add_explicit(k->o->bytes, bytes,
 					  memory_order_relaxed);
 }
 
-static int read_once(struct worker *w, struct job *j, uint32_t slot,
-		     size_t *at, bool *changed, struct sc_err *err)
+static int read_once(struct worker *w, struct job *j, uint32_t slot, size_t *at,
+		     bool *changed, struct sc_err *err)
 {
 	int fd, rc;
 	bool own;
@@ -213,8 +212,8 @@ static int take_file(struct worker *w, struct job *j, uint32_t slot,
 		w->plain.len = start;
 	if (rc <= 0)
 		return rc;
-	if (changed && entry_changed(w, j, slot, "changed while it was read",
-				     err) < 0)
+	if (changed &&
+	    entry_changed(w, j, slot, "changed while it was read", err) < 0)
 		return -1;
 	if (entry_keep(w, j, slot, err) < 0 ||
 	    cut_file(w, j, slot, at, err) < 0)
@@ -257,8 +256,7 @@ static int take_link(struct worker *w, struct job *j, uint32_t slot,
 	unsigned pad;
 	int dir;
 
-	if (e->count != (uint32_t)j->seq &&
-	    !order_wait_read(w->k, e->count))
+	if (e->count != (uint32_t)j->seq && !order_wait_read(w->k, e->count))
 		return sc_fail(err, SC_EINTR, 0, "interrupted");
 	if (dirs_get(&w->dirs, e->parent, &dir, &why) < 0)
 		return entry_lost(w, j, slot, why.sys, err);
@@ -302,8 +300,7 @@ int batch_run(struct worker *w, struct job *j, struct sc_err *err)
 	for (uint32_t i = 0; i < j->count; i++) {
 		if (w->plain.len > BATCH_MAX && flush(w, j, err) < 0)
 			return -1;
-		if (take_entry(w, j, tree_order(w->k->t, j->rank + i), err) <
-		    0)
+		if (take_entry(w, j, tree_order(w->k->t, j->rank + i), err) < 0)
 			return -1;
 	}
 	order_read(w->k, j);

@@ -42,8 +42,8 @@ static int add_blob(struct job *j, uint32_t slot, bool target,
 
 	if (b->len)
 		buf_put(&j->blobs, b->p, b->len);
-	if (j->blobs.failed || mem_grow(&j->blob, &j->blobs_cap,
-					j->nblobs + 1, sizeof(*j->blob)) < 0)
+	if (j->blobs.failed || mem_grow(&j->blob, &j->blobs_cap, j->nblobs + 1,
+					sizeof(*j->blob)) < 0)
 		return sc_oom(err, "attributes");
 	j->blob[j->nblobs++] = (struct job_blob){ slot, target, at, b->len };
 	return 0;
@@ -150,8 +150,7 @@ int entry_header(struct worker *w, uint32_t slot, const char *hardlink,
 		h.xattrs = m->xattrs.p;
 		h.xattrs_len = m->xattrs.len;
 	}
-	if (S_ISLNK(e.mode) && !hardlink &&
-	    !(h.target = buf_cstr(&m->target)))
+	if (S_ISLNK(e.mode) && !hardlink && !(h.target = buf_cstr(&m->target)))
 		return sc_oom(err, "link target");
 	if (entry_is_reg(&e) && !hardlink && m->sparse) {
 		e.bits |= ENTRY_SPARSE;
@@ -186,8 +185,8 @@ int job_segment(struct worker *w, struct job *j, const unsigned char *p,
 
 	if (n == 0)
 		return 0;
-	if (mem_grow(&j->segs, &j->segs_cap, j->nsegs + 1,
-		     sizeof(*j->segs)) < 0)
+	if (mem_grow(&j->segs, &j->segs_cap, j->nsegs + 1, sizeof(*j->segs)) <
+	    0)
 		return sc_oom(err, "segments");
 	s = &j->segs[j->nsegs];
 	if (order_spare(w->k, zst_bound(n), s, err) < 0)

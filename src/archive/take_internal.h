@@ -35,7 +35,7 @@ struct dirs {
 	struct dir_level {
 		uint32_t slot;
 		int fd; /* -1: closed to spare descriptors */
-	} *v;
+	} * v;
 	size_t n, cap;
 	uint32_t *path; /* scratch */
 	size_t path_cap;
@@ -88,7 +88,7 @@ struct job_file {
 
 struct job_blob {
 	uint32_t slot;
-	bool target; /* a link target, else xattrs */
+	bool target;	/* a link target, else xattrs */
 	size_t at, len; /* in job.blobs */
 };
 
@@ -115,8 +115,8 @@ struct bigfile {
 
 struct job {
 	uint64_t seq;
-	bool read, done; /* under k->lock */
-	bool last;	 /* the end of the archive */
+	bool read, done;      /* under k->lock */
+	bool last;	      /* the end of the archive */
 	uint32_t rank, count; /* a batch: entries in canonical order */
 	struct bigfile *f;    /* a block of it, or NULL */
 	uint64_t block;
@@ -204,8 +204,7 @@ int entry_header(struct worker *w, uint32_t slot, const char *hardlink,
 /* entry.bits of an entry that other threads may look at. */
 void entry_mark(struct take *k, struct entry *e, unsigned bits);
 unsigned entry_marks(struct take *k, const struct entry *e);
-const char *entry_shown(struct worker *w, uint32_t slot, char *out,
-			size_t cap);
+const char *entry_shown(struct worker *w, uint32_t slot, char *out, size_t cap);
 /* Hashes len bytes of the segment at p + off and adds the chunk to j. */
 int job_chunk(struct worker *w, struct job *j, const unsigned char *p,
 	      size_t off, uint32_t len, struct sc_err *err);

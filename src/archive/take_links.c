@@ -153,7 +153,8 @@ static int warn_outside(struct links *l, struct take *k, struct sc_err *err)
 	}
 	text_escaped(shown, sizeof(shown), path.p, path.len);
 	notes_add(k->notes, NOTE_WARN,
-		  "%llu file(s) have further hard links outside of the volume, the first is %s",
+		  "%llu file(s) have further hard links outside of the volume, "
+		  "the first is %s",
 		  (unsigned long long)files, shown);
 	buf_free(&path);
 	return 0;

@@ -15,12 +15,12 @@
 
 #include "take_internal.h"
 
-#define LIST_LEN    (64u << 10) /* XATTR_LIST_MAX */
-#define VALUE_LEN   (64u << 10) /* XATTR_SIZE_MAX */
-#define NAMES_MAX   (LIST_LEN / 2)
-#define TARGET_LEN  4096u
+#define LIST_LEN   (64u << 10) /* XATTR_LIST_MAX */
+#define VALUE_LEN  (64u << 10) /* XATTR_SIZE_MAX */
+#define NAMES_MAX  (LIST_LEN / 2)
+#define TARGET_LEN 4096u
 /* All of one entry: they lie in one segment, with all else in it. */
-#define ATTRS_MAX   (8u << 20)
+#define ATTRS_MAX  (8u << 20)
 
 int meta_init(struct meta *m, struct sc_err *err)
 {
@@ -105,8 +105,8 @@ static ssize_t list_names(const struct source *s, char *p, size_t n)
 static ssize_t get_value(const struct source *s, const char *name, void *p,
 			 size_t n)
 {
-	return s->proc[0] ? getxattr(s->proc, name, p, n) :
-			    fgetxattr(s->fd, name, p, n);
+	return s->proc[0] ? getxattr(s->proc, name, p, n)
+			  : fgetxattr(s->fd, name, p, n);
 }
 
 static int name_cmp(const void *a, const void *b)

@@ -81,10 +81,14 @@ static void job_clear(struct job *j)
 	struct job old = *j;
 
 	*j = (struct job){
-		.segs = old.segs, .segs_cap = old.segs_cap,
-		.chunks = old.chunks, .chunks_cap = old.chunks_cap,
-		.files = old.files, .files_cap = old.files_cap,
-		.blob = old.blob, .blobs_cap = old.blobs_cap,
+		.segs = old.segs,
+		.segs_cap = old.segs_cap,
+		.chunks = old.chunks,
+		.chunks_cap = old.chunks_cap,
+		.files = old.files,
+		.files_cap = old.files_cap,
+		.blob = old.blob,
+		.blobs_cap = old.blobs_cap,
 		.blobs = old.blobs,
 	};
 	buf_clear(&j->blobs);
@@ -235,8 +239,7 @@ static int emit_files(struct take *k, const struct job *j, size_t base,
 		const struct job_file *f = &j->files[i];
 		struct run r = { (uint32_t)base + f->first, f->count };
 
-		if (tree_set_runs(k->t, tree_at(k->t, f->slot), &r, 1,
-				  err) < 0)
+		if (tree_set_runs(k->t, tree_at(k->t, f->slot), &r, 1, err) < 0)
 			return -1;
 	}
 	return 0;
@@ -253,11 +256,11 @@ static int emit_blobs(struct take *k, const struct job *j, struct sc_err *err)
 			p = (const char *)j->blobs.p + b->at;
 		if (b->target) {
 			e->count = 0;
-			if (tree_target_add(k->t, p, b->len,
-					    &e->first, err) < 0)
+			if (tree_target_add(k->t, p, b->len, &e->first, err) <
+			    0)
 				return -1;
-		} else if (tree_xattrs_add(k->t, p, b->len, &e->xattrs,
-					   err) < 0) {
+		} else if (tree_xattrs_add(k->t, p, b->len, &e->xattrs, err) <
+			   0) {
 			return -1;
 		}
 	}
@@ -312,8 +315,8 @@ static int emit_segments(struct take *k, const struct job *j,
 
 		k->res.plain += s->plain;
 		k->res.segments++;
-		if (k->sink->segment(k->sink->arg, s->p, s->n, s->plain,
-				     err) < 0)
+		if (k->sink->segment(k->sink->arg, s->p, s->n, s->plain, err) <
+		    0)
 			return -1;
 	}
 	return 0;
@@ -350,8 +353,7 @@ int order_done(struct take *k, struct job *j, struct sc_err *err)
 	}
 	k->emitting = true;
 	while (rc == 0 && k->emitted < k->planned &&
-	       (j = job_at(k, k->emitted))->done &&
-	       !group_stopping(k->group)) {
+	       (j = job_at(k, k->emitted))->done && !group_stopping(k->group)) {
 		pthread_mutex_unlock(&k->lock);
 		rc = emit(k, j, err);
 		pthread_mutex_lock(&k->lock);

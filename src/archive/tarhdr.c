@@ -62,8 +62,8 @@ static int writer_new(struct tarhdr *h, struct sc_err *err)
 		return sc_oom(err, "tar writer");
 	if (archive_write_set_format_pax(a) != ARCHIVE_OK ||
 	    archive_write_set_bytes_per_block(a, 0) != ARCHIVE_OK ||
-	    archive_write_set_format_option(a, "pax", "hdrcharset",
-					    "BINARY") != ARCHIVE_OK ||
+	    archive_write_set_format_option(a, "pax", "hdrcharset", "BINARY") !=
+		    ARCHIVE_OK ||
 	    archive_write_set_format_option(a, "pax", "xattrheader",
 					    "SCHILY") != ARCHIVE_OK ||
 	    archive_write_open(a, h, NULL, take_output, NULL) != ARCHIVE_OK)
@@ -213,8 +213,7 @@ static int write_header(struct tarhdr *h, struct buf *out, bool sparse,
 	h->to = out;
 	rc = archive_write_header(h->a, h->entry);
 	/* The map of a sparse file leaves with the first data. */
-	if (rc == ARCHIVE_OK && sparse &&
-	    archive_write_data(h->a, "", 0) != 0)
+	if (rc == ARCHIVE_OK && sparse && archive_write_data(h->a, "", 0) != 0)
 		rc = ARCHIVE_FATAL;
 	h->to = NULL;
 	if (rc == ARCHIVE_OK)
@@ -224,8 +223,8 @@ static int write_header(struct tarhdr *h, struct buf *out, bool sparse,
 		       archive_error_string(h->a));
 }
 
-int tarhdr_put(struct tarhdr *h, const struct tarhdr_entry *e,
-	       struct buf *out, unsigned *pad, struct sc_err *err)
+int tarhdr_put(struct tarhdr *h, const struct tarhdr_entry *e, struct buf *out,
+	       unsigned *pad, struct sc_err *err)
 {
 	size_t start = out->len;
 	uint64_t data = data_length(e);

@@ -109,7 +109,7 @@ static void put_record(struct buf *b, const void *key, size_t nkey,
 static void put_mtime(struct buf *b, const struct entry *e)
 {
 	/* Below zero the fraction counts down from the next second. */
-	uint64_t before = (uint64_t)-(e->mtime + 1);
+	uint64_t before = (uint64_t)(-(e->mtime + 1));
 	uint32_t ns = 1000000000 - e->mtime_ns;
 	char text[48];
 	int n = snprintf(text, sizeof(text), "-%" PRIu64 ".%09u", before, ns);

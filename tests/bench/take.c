@@ -58,7 +58,8 @@ static void read_done(void *arg)
 static int run(int root, unsigned threads, int level, struct sc_err *err)
 {
 	struct walk_options wo = { .threads = threads };
-	struct take_options to = { .threads = threads, .level = level,
+	struct take_options to = { .threads = threads,
+				   .level = level,
 				   .chunk_avg = CHUNK_AVG_DEFAULT };
 	int out = STDOUT_FILENO;
 	struct take_sink sink = { segment, read_done, &out };

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
 #include <cmocka.h>
 
 #include <snapctl/archive/chunker.h>
@@ -31,8 +32,8 @@ static unsigned char *noise(size_t n, uint64_t x)
 }
 
 /* Ends of all chunks. */
-static size_t cuts_of(const struct chunker *c, const unsigned char *p,
-		      size_t n, uint64_t *cuts)
+static size_t cuts_of(const struct chunker *c, const unsigned char *p, size_t n,
+		      uint64_t *cuts)
 {
 	uint32_t *cand = malloc(chunker_cand_max(n) * sizeof(*cand) + 4);
 	uint32_t *lens = malloc((n / c->min + 2) * sizeof(*lens));
@@ -103,8 +104,8 @@ static void test_gear_is_fixed(void **state)
 static void test_known_cuts(void **state)
 {
 	static const uint64_t want[] = {
-		41384, 135137, 223785, 296449, 419079, 488682, 558701,
-		649806, 737483, 808928, 844363, 911017, 929441, 1001408,
+		41384,	 135137,  223785,  296449,  419079,  488682,  558701,
+		649806,	 737483,  808928,  844363,  911017,  929441,  1001408,
 		1039471, 1081420, 1152610, 1243099, 1370150, 1444590, 1463667,
 		1543590, 1639566, 1740425, 1900709, 1970387, 2043500, 2112705,
 		2185496, 2258150, 2281670, 2347635, 2429083, 2552297, 2626048,
@@ -260,8 +261,8 @@ static size_t split_cuts(const struct chunker *c, const unsigned char *p,
 	for (size_t at = 0; at < n; at += step) {
 		size_t len = n - at < step ? n - at : step;
 		size_t before = at < 64 ? at : 64;
-		size_t m = chunker_mark(c, p + at, len, p + at - before,
-					before, cand);
+		size_t m = chunker_mark(c, p + at, len, p + at - before, before,
+					cand);
 
 		for (size_t i = 1; i < m; i++)
 			assert_true((cand[i - 1] & ~CAND_STRICT) <
@@ -276,7 +277,7 @@ static size_t split_cuts(const struct chunker *c, const unsigned char *p,
 
 static void test_any_split(void **state)
 {
-	static const size_t steps[] = { 1,	100,   4096, 65536 + 1,
+	static const size_t steps[] = { 1,	100,	 4096, 65536 + 1,
 					262144, 1 << 20, LEN };
 	uint64_t cuts[300], split[300];
 	unsigned char *p = noise(LEN, 11);

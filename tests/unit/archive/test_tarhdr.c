@@ -16,6 +16,7 @@
 #include <sys/xattr.h>
 #include <time.h>
 #include <unistd.h>
+
 #include <cmocka.h>
 
 #include <snapctl/archive/tarhdr.h>
@@ -54,8 +55,10 @@ static int teardown(void **state)
 
 static struct entry file_entry(uint64_t size)
 {
-	return (struct entry){ .mode = S_IFREG | 0644, .size = size,
-			       .mtime = 1700000000, .mtime_ns = 123456789,
+	return (struct entry){ .mode = S_IFREG | 0644,
+			       .size = size,
+			       .mtime = 1700000000,
+			       .mtime_ns = 123456789,
 			       .nlink = 1 };
 }
 
@@ -162,8 +165,11 @@ static void add_xattr(struct buf *b, const char *name, const void *v, size_t n)
 static void test_plain(void **state)
 {
 	struct world *w = *state;
-	struct entry root = { .mode = S_IFDIR | 0750, .uid = 999, .gid = 998,
-			      .mtime = 1500000000, .mtime_ns = 1 };
+	struct entry root = { .mode = S_IFDIR | 0750,
+			      .uid = 999,
+			      .gid = 998,
+			      .mtime = 1500000000,
+			      .mtime_ns = 1 };
 	struct entry f = file_entry(5);
 	struct stat st;
 
@@ -221,9 +227,15 @@ static void test_times(void **state)
 	static const struct {
 		int64_t sec;
 		uint32_t ns;
-	} t[] = { { -315619200, 250000000 }, { -1, 500000000 }, { -1, 1 },
-		  { -1, 0 }, { -5, 0 }, { 0, 0 }, { 0, 1 },
-		  { 4102444800, 999999999 }, { 1700000000, 100 } };
+	} t[] = { { -315619200, 250000000 },
+		  { -1, 500000000 },
+		  { -1, 1 },
+		  { -1, 0 },
+		  { -5, 0 },
+		  { 0, 0 },
+		  { 0, 1 },
+		  { 4102444800, 999999999 },
+		  { 1700000000, 100 } };
 	struct world *w = *state;
 	char name[8], said[4000];
 	struct stat st;
@@ -249,8 +261,16 @@ static void test_times(void **state)
 static void test_names(void **state)
 {
 	static const char *const names[] = {
-		"new\nline", "bad\xff\xfeutf8", "-rf", "back\\slash", "[x]",
-		" ", "\xc3\xa4\xc3\xb6", "a=b%20", "..odd", "\x01\x7f",
+		"new\nline",
+		"bad\xff\xfeutf8",
+		"-rf",
+		"back\\slash",
+		"[x]",
+		" ",
+		"\xc3\xa4\xc3\xb6",
+		"a=b%20",
+		"..odd",
+		"\x01\x7f",
 	};
 	struct world *w = *state;
 	char longest[256];
@@ -295,8 +315,7 @@ static void test_links(void **state)
 {
 	struct world *w = *state;
 	struct entry f = file_entry(1), l = file_entry(1);
-	struct entry s = { .mode = S_IFLNK | 0777, .mtime = 77,
-			   .mtime_ns = 5 };
+	struct entry s = { .mode = S_IFLNK | 0777, .mtime = 77, .mtime_ns = 5 };
 	char target[4096], got[4096];
 	int dir;
 
@@ -305,12 +324,14 @@ static void test_links(void **state)
 	put(w, (struct tarhdr_entry){ .path = "f", .e = &f }, "1", 1);
 	put(w, (struct tarhdr_entry){ .path = "g", .e = &l, .hardlink = "f" },
 	    "", 0);
-	put(w, (struct tarhdr_entry){ .path = "s", .e = &s, .target = "\xff\n" },
+	put(w,
+	    (struct tarhdr_entry){ .path = "s", .e = &s, .target = "\xff\n" },
 	    "", 0);
-	put(w, (struct tarhdr_entry){ .path = "long", .e = &s,
-				      .target = target }, "", 0);
-	put(w, (struct tarhdr_entry){ .path = "s2", .e = &s,
-				      .hardlink = "s" }, "", 0);
+	put(w,
+	    (struct tarhdr_entry){ .path = "long", .e = &s, .target = target },
+	    "", 0);
+	put(w, (struct tarhdr_entry){ .path = "s2", .e = &s, .hardlink = "s" },
+	    "", 0);
 	unpack_quietly(w);
 	assert_true(stat_of(w, "f").st_ino == stat_of(w, "g").st_ino);
 	assert_true(stat_of(w, "s").st_ino == stat_of(w, "s2").st_ino);
@@ -328,9 +349,11 @@ static void test_special(void **state)
 {
 	struct world *w = *state;
 	struct entry p = { .mode = S_IFIFO | 0600, .mtime = 9 };
-	struct entry c = { .mode = S_IFCHR | 0620, .mtime = 9,
+	struct entry c = { .mode = S_IFCHR | 0620,
+			   .mtime = 9,
 			   .size = makedev(5, 300) };
-	struct entry b = { .mode = S_IFBLK | 0660, .mtime = 9,
+	struct entry b = { .mode = S_IFBLK | 0660,
+			   .mtime = 9,
 			   .size = makedev(259, 1000000) };
 	struct stat st;
 
@@ -352,11 +375,12 @@ static void test_xattrs(void **state)
 	static const unsigned char cap[] = { 1, 0, 0, 2, 0, 4, 0, 0, 0, 0,
 					     0, 0, 0, 0, 0, 0, 0, 0, 0, 0 };
 	/* u::rw- u:1000:r-- g::r-- m::r-- o::--- */
-	static const unsigned char acl[] = {
-		2, 0, 0, 0, 1, 0, 6, 0, 255, 255, 255, 255, 2, 0, 4, 0,
-		232, 3, 0, 0, 4, 0, 4, 0, 255, 255, 255, 255, 16, 0, 4, 0,
-		255, 255, 255, 255, 32, 0, 0, 0, 255, 255, 255, 255
-	};
+	static const unsigned char acl[] = { 2,	  0,   0,   0,	 1,  0, 6, 0,
+					     255, 255, 255, 255, 2,  0, 4, 0,
+					     232, 3,   0,   0,	 4,  0, 4, 0,
+					     255, 255, 255, 255, 16, 0, 4, 0,
+					     255, 255, 255, 255, 32, 0, 0, 0,
+					     255, 255, 255, 255 };
 	struct world *w = *state;
 	struct entry f = file_entry(1);
 	struct entry d = { .mode = S_IFDIR | 0755, .mtime = 1 };
@@ -370,10 +394,14 @@ static void test_xattrs(void **state)
 	add_xattr(&b, "user.empty", "", 0);
 	add_xattr(&b, "user.value", "\0one\n\ntwo=\0", 11);
 	add_xattr(&e, "system.posix_acl_default", acl, sizeof(acl));
-	put(w, (struct tarhdr_entry){ .path = "f", .e = &f, .xattrs = b.p,
-				      .xattrs_len = b.len }, "x", 1);
-	put(w, (struct tarhdr_entry){ .path = "d", .e = &d, .xattrs = e.p,
-				      .xattrs_len = e.len }, "", 0);
+	put(w,
+	    (struct tarhdr_entry){
+		    .path = "f", .e = &f, .xattrs = b.p, .xattrs_len = b.len },
+	    "x", 1);
+	put(w,
+	    (struct tarhdr_entry){
+		    .path = "d", .e = &d, .xattrs = e.p, .xattrs_len = e.len },
+	    "", 0);
 	unpack_quietly(w);
 	assert_xattr(w, "f", "security.capability", cap, sizeof(cap));
 	assert_xattr(w, "f", "system.posix_acl_access", acl, sizeof(acl));
@@ -397,12 +425,12 @@ static void test_bad_xattrs(void **state)
 	struct sc_err err;
 
 	for (size_t i = 0; i < 4; i++) {
-		struct tarhdr_entry e = { .path = "f", .e = &f,
+		struct tarhdr_entry e = { .path = "f",
+					  .e = &f,
 					  .xattrs = bad[i],
 					  .xattrs_len = strlen(bad[i]) };
 
-		assert_int_equal(tarhdr_put(w->h, &e, &w->tar, &pad, &err),
-				 -1);
+		assert_int_equal(tarhdr_put(w->h, &e, &w->tar, &pad, &err), -1);
 		assert_int_equal(err.code, SC_ECORRUPT);
 	}
 }
@@ -422,12 +450,14 @@ static void test_sparse(void **state)
 	memset(data, 'a', 4096);
 	memset(data + 4096, 'b', 4096);
 	f.bits = h.bits = ENTRY_SPARSE;
-	put(w, (struct tarhdr_entry){ .path = "dir/big", .e = &f,
-				      .extents = x, .nextents = 2 },
+	put(w,
+	    (struct tarhdr_entry){
+		    .path = "dir/big", .e = &f, .extents = x, .nextents = 2 },
 	    data, 8192);
 	put(w, (struct tarhdr_entry){ .path = "hole", .e = &h }, "", 0);
-	put(w, (struct tarhdr_entry){ .path = "tail", .e = &h,
-				      .extents = &head, .nextents = 1 },
+	put(w,
+	    (struct tarhdr_entry){
+		    .path = "tail", .e = &h, .extents = &head, .nextents = 1 },
 	    data, 4096);
 	unpack_quietly(w);
 	st = stat_of(w, "dir/big");
@@ -460,12 +490,13 @@ static void test_sizes_in_header(void **state)
 	unsigned pad;
 
 	assert_int_equal(tarhdr_put(w->h, &e, &w->tar, &pad, NULL), 0);
-	assert_non_null(memmem(w->tar.p, w->tar.len, " size=10737418240\n",
-			       18));
+	assert_non_null(
+		memmem(w->tar.p, w->tar.len, " size=10737418240\n", 18));
 	buf_clear(&w->tar);
 	s.bits = ENTRY_SPARSE;
-	e = (struct tarhdr_entry){ .path = "s", .e = &s, .extents = &x,
-				   .nextents = 1 };
+	e = (struct tarhdr_entry){
+		.path = "s", .e = &s, .extents = &x, .nextents = 1
+	};
 	assert_int_equal(tarhdr_put(w->h, &e, &w->tar, &pad, NULL), 0);
 	assert_non_null(memmem(w->tar.p, w->tar.len,
 			       "GNU.sparse.realsize=11811160064\n", 32));
@@ -509,20 +540,13 @@ int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 	const struct CMUnitTest tests[] = {
-		T(test_plain),
-		T(test_short),
-		T(test_large_owner),
-		T(test_times),
-		T(test_names),
-		T(test_long_path),
-		T(test_links),
-		T(test_special),
-		T(test_xattrs),
-		T(test_bad_xattrs),
-		T(test_sparse),
-		T(test_sizes_in_header),
-		T(test_no_data_passes),
-		T(test_single_file_volume),
+		T(test_plain),		T(test_short),
+		T(test_large_owner),	T(test_times),
+		T(test_names),		T(test_long_path),
+		T(test_links),		T(test_special),
+		T(test_xattrs),		T(test_bad_xattrs),
+		T(test_sparse),		T(test_sizes_in_header),
+		T(test_no_data_passes), T(test_single_file_volume),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
