@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Publishing, listing and finding snapshots. */
+/* Publishing, listing and finding snapshots. With "--make DIR STACK" it adds
+ * one to a repository, for the tests of the command line. */
 #include "fixture.h"
 
 #include <signal.h>
@@ -402,7 +403,23 @@ static void test_missing_pack(void **state)
 	repo_close(r);
 }
 
-int main(void)
+static int make(const char *dir, const char *stack)
+{
+	struct snapshot *s = new_snapshot(stack, CREATED);
+	struct repo *r = NULL;
+
+	OK(repo_open(dir, REPO_WRITE, &r, &failure));
+	add_volume(r, s, "data", 5, 30000, 1);
+	add_volume(r, s, "logs", 1, 30000, 100);
+	s->note = copy("before\n2.0");
+	OK(repo_publish(r, s, &failure));
+	puts(s->id);
+	snapshot_free(s);
+	repo_close(r);
+	return 0;
+}
+
+int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(test_publish_and_load), TEST(test_documents),
@@ -412,5 +429,7 @@ int main(void)
 		TEST(test_disk_full),	     TEST(test_missing_pack),
 	};
 
+	if (argc == 4 && strcmp(argv[1], "--make") == 0)
+		return make(argv[2], argv[3]);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,167 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# list, show, verify on a repository, and what other tools make of it.
+
+load common
+
+setup()
+{
+	snapctl_setup
+	maker=$BATS_TEST_DIRNAME/../../build/tests/unit/repo/test_manifest
+	[ -x "$maker" ]
+	blobs=$SNAPCTL_REPO/blobs/sha256
+	id=$("$maker" --make "$SNAPCTL_REPO" web)
+	equal web-20260921T141320Z "$id"
+}
+
+# damage FILE OFFSET: flips the bits of one byte.
+damage()
+{
+	python3 - "$@" <<-'END'
+	import sys
+	with open(sys.argv[1], "r+b") as f:
+	    f.seek(int(sys.argv[2]))
+	    b = f.read(1)[0]
+	    f.seek(int(sys.argv[2]))
+	    f.write(bytes([b ^ 1]))
+	END
+}
+
+# json EXPRESSION: evaluates it with the document as d.
+json()
+{
+	python3 -c 'import json, sys; d = json.load(sys.stdin)
+print(eval(sys.argv[1]))' "$1" <<<"$out"
+}
+
+pack()
+{
+	snapctl show --json "$id"
+	json 'd["volumes"][0]["packs"][1]["digest"][7:]'
+}
+
+manifest()
+{
+	out=$(cat "$SNAPCTL_REPO/index.json")
+	json 'd["manifests"][0]["digest"][7:]'
+}
+
+@test "no repository" {
+	for command in list 'show x' verify; do
+		# shellcheck disable=SC2086
+		snapctl $command --repo "$BATS_TEST_TMPDIR/none"
+		equal 1 "$status"
+		equal '' "$out"
+		[[ $err == 'error: no repository at '* ]]
+	done
+	[ ! -e "$BATS_TEST_TMPDIR/none" ]
+}
+
+@test "list: newest first, by stack, escaped" {
+	"$maker" --make "$SNAPCTL_REPO" web
+	"$maker" --make "$SNAPCTL_REPO" mail
+	snapctl list --json
+	equal 0 "$status"
+	equal "['web-20260921T141320Z-2', 'web-20260921T141320Z', 'mail-20260921T141320Z']" \
+		"$(json '[s["id"] for s in d["snapshots"]]')"
+	snapctl list mail
+	equal 0 "$status"
+	equal 2 "$(wc -l <<<"$out")"
+	[[ $out == *mail-20260921T141320Z*'before\n2.0'* ]]
+	snapctl list -p mail --json
+	equal 1 "$(json 'len(d["snapshots"])')"
+	equal ok "$(json 'd["snapshots"][0]["status"]')"
+	equal "['data', 'logs']" "$(json 'd["snapshots"][0]["volumes"]')"
+	snapctl list wbe
+	equal 1 "$status"
+	equal 'error: no snapshot of stack wbe; near names: web' "$err"
+}
+
+@test "show: all of it, by prefix" {
+	snapctl show web
+	equal 0 "$status"
+	[[ $out == *'Snapshot  web-20260921T141320Z'* ]]
+	[[ $out == *'Note      before\n2.0'* ]]
+	snapctl show --json latest
+	equal 'web' "$(json 'd["stack"]')"
+	equal 'full' "$(json 'd["volumes"][1]["kind"]')"
+	equal '3' "$(json 'len(d["volumes"][0]["packs"])')"
+	snapctl show web-20260921T141321Z
+	equal 1 "$status"
+	[[ $err == *'near names: web-20260921T141320Z' ]]
+}
+
+@test "verify: clean" {
+	snapctl verify
+	equal 0 "$status"
+	[[ $out == '1 snapshot, 8 blobs, '*': no damage' ]]
+	snapctl verify --deep --json "$id"
+	equal 0 "$status"
+	equal '[]' "$(json 'd["problems"]')"
+}
+
+@test "verify: a flipped byte in a pack, two snapshots" {
+	"$maker" --make "$SNAPCTL_REPO" web
+	hex=$(pack)
+	damage "$blobs/$hex" 100
+	snapctl verify --json
+	equal 1 "$status"
+	equal "sha256:$hex" "$(json 'd["problems"][0]["blob"]')"
+	equal "['$id', '$id-2']" "$(json 'sorted(d["problems"][0]["snapshots"])')"
+	snapctl verify
+	equal 1 "$status"
+	[[ $out == "blob sha256:$hex is damaged"* ]]
+}
+
+@test "a damaged manifest is listed, shown as damaged" {
+	hex=$(manifest)
+	damage "$blobs/$hex" 100
+	snapctl list --json
+	equal 3 "$status"
+	equal "$id damaged None" \
+		"$(json '"{id} {status} {volumes}".format(**d["snapshots"][0])')"
+	snapctl list web
+	equal 3 "$status"
+	[[ $out == *"$id"*damaged* ]]
+	[[ $err == *"blob sha256:$hex is damaged"* ]]
+	snapctl show "$id"
+	equal 1 "$status"
+	equal '' "$out"
+	[[ $err == *"sha256:$hex"* ]]
+	snapctl verify
+	equal 1 "$status"
+	[[ $out == *"sha256:$hex"*"[$id]"* ]]
+}
+
+@test "index.json cut: named, with a way out" {
+	truncate -s -1 "$SNAPCTL_REPO/index.json"
+	for command in list "show $id" "verify $id"; do
+		# shellcheck disable=SC2086
+		snapctl $command
+		equal 1 "$status"
+		[[ $err == *'index.json is damaged'*index.json.previous* ]]
+	done
+	snapctl verify
+	equal 1 "$status"
+	[[ $out == *'index.json is damaged'* ]]
+}
+
+@test "skopeo reads it and copies a snapshot byte for byte" {
+	snapshot=oci:$SNAPCTL_REPO:$id
+	copy=$BATS_TEST_TMPDIR/copy
+	out=$(skopeo inspect --raw "$snapshot")
+	equal application/vnd.snapctl.snapshot.v1 "$(json 'd["artifactType"]')"
+	equal "$(manifest)" "$(skopeo inspect --raw "$snapshot" |
+		sha256sum | cut -d ' ' -f 1)"
+	skopeo copy -q "$snapshot" "oci:$copy:kept"
+	diff -r "$SNAPCTL_REPO/blobs" "$copy/blobs"
+	# which is a repository again
+	snapctl verify --deep --repo "$copy"
+	equal 0 "$status"
+	snapctl list --json web --repo "$copy"
+	equal kept "$(json 'd["snapshots"][0]["id"]')"
+	"$maker" --make "$copy" web
+	snapctl verify --repo "$copy"
+	equal 0 "$status"
+	[[ $out == '2 snapshots, '*': no damage' ]]
+}
