@@ -111,7 +111,7 @@ static inline void walk(struct taken *t)
 static inline void taken_free(struct taken *t)
 {
 	tree_free(t->tree);
-	free(t->chunks.chunks);
+	chunk_table_free(&t->chunks);
 	free(t->segs);
 	buf_free(&t->stored);
 	notes_free(&t->notes);
@@ -396,6 +396,60 @@ static inline uint32_t find(const struct taken *t, const char *path)
 static inline const struct entry *at(const struct taken *t, const char *path)
 {
 	return tree_at(t->tree, find(t, path));
+}
+
+/* The index made of what was taken is read back: the reader checks runs,
+ * sizes, extents and places against each other. */
+static inline void assert_index(struct taken *t)
+{
+	struct index_meta meta = { .entries = tree_count(t->tree) };
+	struct chunk_table *c = &t->chunks, back = { 0 };
+	struct index_writer *w = NULL;
+	struct index_reader *r = NULL;
+	struct index_sink sink;
+	struct index_source from;
+	struct tree *tree = NULL;
+	struct pack_ref pack = { .length = t->stored.len, .kind = PACK_TAR };
+	struct digest d;
+	uint64_t size;
+	char path[128];
+	int fd;
+
+	c->segments = calloc(t->nsegs, sizeof(*c->segments));
+	assert_non_null(c->segments);
+	for (size_t i = 0; i < t->nsegs; i++)
+		c->segments[i] =
+			(struct segment){ 0, (uint32_t)t->segs[i].n,
+					  t->segs[i].plain, t->segs[i].at };
+	c->nsegments = t->nsegs;
+	c->packs = &pack;
+	c->npacks = 1;
+	meta.chunks = c->nchunks;
+	meta.bytes = t->res.bytes;
+	snprintf(path, sizeof(path), "%s/index", base);
+	fd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+	assert_true(fd >= 0);
+	assert_int_equal(index_writer_new(fd, INDEX_FULL, &w, &t->err), 0);
+	sink = index_writer_sink(w);
+	if (index_encode(t->tree, c, &meta, &sink, &t->err) < 0 ||
+	    index_encode_places(c, &sink, &t->err) < 0 ||
+	    index_writer_finish(w, &d, &size, &t->err) < 0)
+		fail_msg("%s", t->err.msg);
+	from = index_source_fd(&fd, size);
+	if (index_open(&from, "index", &r, &t->err) < 0 ||
+	    index_load(r, &tree, &back, &t->err) < 0)
+		fail_msg("%s", t->err.msg);
+	assert_int_equal(tree_count(tree), tree_count(t->tree));
+	assert_int_equal(back.nchunks, c->nchunks);
+	assert_memory_equal(back.chunks, c->chunks,
+			    c->nchunks * sizeof(*c->chunks));
+	c->packs = NULL;
+	c->npacks = 0;
+	index_close(r);
+	index_writer_free(w);
+	tree_free(tree);
+	chunk_table_free(&back);
+	close(fd);
 }
 
 #endif

@@ -206,6 +206,7 @@ static void test_hostile_tree(void **state)
 	assert_int_equal(one.notes.warnings, 0);
 	assert_tar_equal(&one);
 	assert_files(&one);
+	assert_index(&one);
 	for (size_t i = 0; i < 2; i++) {
 		walk_and_take(&t,
 			      (struct take_options){ .threads = threads[i] });
@@ -288,6 +289,7 @@ static void test_single_file(void **state)
 		decode_all(&t, &p);
 		assert_chunks(&t, &p);
 		plain_free(&t, &p);
+		assert_index(&t);
 		close(src);
 		src = dir;
 		taken_free(&t);
@@ -389,6 +391,7 @@ static void test_mount_point(void **state)
 	assert_int_equal(take(&t, (struct take_options){ 0 }), 0);
 	assert_tar_names(&t, "./ ./m/");
 	assert_int_equal(at(&t, "m")->bits, ENTRY_MOUNT);
+	assert_index(&t);
 	taken_free(&t);
 }
 

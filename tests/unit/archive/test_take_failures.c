@@ -61,6 +61,7 @@ static void test_vanished(void **state)
 	/* The first name is gone: the second has no data to point to. */
 	assert_true(at(&t, "h2")->bits & ENTRY_UNREADABLE);
 	assert_true(at(&t, "h2")->bits & ENTRY_LINK);
+	assert_index(&t);
 	shell("rm %s/src/h2", base);
 	set_time(".", at(&t, "")->mtime, at(&t, "")->mtime_ns);
 	assert_tar_equal(&t);
@@ -157,6 +158,7 @@ static void test_live(void **state)
 	plain_free(&t, &p);
 	assert_int_equal(at(&t, "big")->size, 60 << 20);
 	assert_int_equal(t.res.bytes, (60 << 20) + 5000 + 300000);
+	assert_index(&t);
 	taken_free(&t);
 }
 
@@ -279,6 +281,7 @@ static void test_unreadable(void **state)
 	assert_int_equal(t.res.unreadable, 2);
 	/* None of them is in the tar. */
 	assert_tar_names(&t, "./ ./open ./sym");
+	assert_index(&t);
 	taken_free(&t);
 }
 
