@@ -76,6 +76,9 @@ static ssize_t fds_read(void *arg, void *p, size_t n, struct sc_err *err)
 {
 	struct channel_fds *f = arg;
 
+	/* A peer that always has more to say must not keep us from ending. */
+	if (cancel_check(f->cancel, err) < 0)
+		return -1;
 	for (;;) {
 		ssize_t k = read(f->in, p, n);
 
@@ -96,6 +99,8 @@ static int fds_write(void *arg, const void *p, size_t n, struct sc_err *err)
 	struct channel_fds *f = arg;
 	const char *at = p;
 
+	if (cancel_check(f->cancel, err) < 0)
+		return -1;
 	while (n) {
 		ssize_t k = write(f->out, at, n);
 
@@ -229,7 +234,7 @@ int frame_recv(struct frames *f, struct frame *out, struct sc_err *err)
 			       "peer sent %s (type %u) of %zu bytes",
 			       frame_name(out->type), out->type, len);
 	buf_clear(&out->payload);
-	if (!buf_reserve(&out->payload, len))
+	if (len && !buf_reserve(&out->payload, len))
 		return sc_oom(err, "frame");
 	rc = len ? recv_all(f, out->payload.p, len, err) : 1;
 	if (rc == 0)
