@@ -51,7 +51,6 @@ needs() {
 	lint  shellcheck       shellcheck
 	bench restic           restic
 	bench borgbackup       borg
-	bench gnuplot-nox      gnuplot
 	bench time             /usr/bin/time
 	TABLE
 }
