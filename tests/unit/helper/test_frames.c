@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Frames: their bounds, hostile ones, and the channel below them. */
+#include <poll.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -419,12 +420,14 @@ static void cancel_ends(bool writes)
 	struct ends s;
 	struct waiting w = { .s = &s, .writes = writes };
 	pthread_t t;
-	char first;
 
 	ends_open(&s, 4608);
 	assert_int_equal(pthread_create(&t, NULL, wait_there, &w), 0);
-	if (writes) /* it has begun: its first bytes are here */
-	XX
+	if (writes) { /* it has begun: its first bytes are here */
+		struct pollfd p = { .fd = s.fd[1], .events = POLLIN };
+
+		assert_int_equal(poll(&p, 1, -1), 1);
+	}
 	cancel_set(&s.cancel, SIGINT);
 	pthread_join(t, NULL);
 	assert_int_equal(w.rc, -1);
