@@ -18,11 +18,15 @@ const char *entry_shown(struct worker *w, uint32_t slot, char *out, size_t cap)
 	return text_escaped(out, cap, w->path2.p, w->path2.len);
 }
 
-void entry_mark(struct take *k, struct entry *e, unsigned bits)
+unsigned entry_mark(struct take *k, struct entry *e, unsigned bits)
 {
+	unsigned before;
+
 	pthread_mutex_lock(&k->lock);
+	before = e->bits;
 	e->bits |= (uint8_t)bits;
 	pthread_mutex_unlock(&k->lock);
+	return before;
 }
 
 unsigned entry_marks(struct take *k, const struct entry *e)
@@ -108,8 +112,7 @@ int entry_changed(struct worker *w, struct job *j, uint32_t slot,
 
 	if (!w->k->o->live)
 		return sc_fail(err, SC_ETORN, 0, "%s %s", name, how);
-	if (!(entry_marks(w->k, e) & ENTRY_CHANGED)) {
-		entry_mark(w->k, e, ENTRY_CHANGED);
+	if (!(entry_mark(w->k, e, ENTRY_CHANGED) & ENTRY_CHANGED)) {
 		j->sum.changed++;
 		notes_add(w->k->notes, NOTE_WARN, "%s %s", name, how);
 	}

@@ -201,8 +201,8 @@ int entry_keep(struct worker *w, struct job *j, uint32_t slot,
 /* The headers of slot, from w->meta, appended to out. */
 int entry_header(struct worker *w, uint32_t slot, const char *hardlink,
 		 struct buf *out, unsigned *pad, struct sc_err *err);
-/* entry.bits of an entry that other threads may look at. */
-void entry_mark(struct take *k, struct entry *e, unsigned bits);
+/* entry.bits of an entry that other threads may look at. What they were. */
+unsigned entry_mark(struct take *k, struct entry *e, unsigned bits);
 unsigned entry_marks(struct take *k, const struct entry *e);
 const char *entry_shown(struct worker *w, uint32_t slot, char *out, size_t cap);
 /* Hashes len bytes of the segment at p + off and adds the chunk to j. */

@@ -25,7 +25,7 @@ int order_init(struct take *k, struct sc_err *err)
 	pthread_mutex_init(&k->lock, NULL);
 	pthread_cond_init(&k->work, NULL);
 	pthread_cond_init(&k->step, NULL);
-	k->window = 2 * k->o->threads + 4;
+	k->window = k->o->threads + 6;
 	k->out_cap = zst_bound(2 * SEGMENT_TARGET + 2 * k->chunker.max);
 	k->ring = calloc(k->window, sizeof(*k->ring));
 	if (!k->ring)

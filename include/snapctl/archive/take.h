@@ -65,9 +65,17 @@ struct take_result {
 /* t: a walked tree of rootfd; its entries get what was seen when they were
  * read (stat again, flags, xattrs, targets, extents, runs). chunks: empty on
  * entry; filled with chunks whose segment counts from 0 in the order of
- * sink->segment. A file whose stat differs before and after it was read is
- * read once more (batch jobs), then SC_ETORN naming it; so does one that
- * differs from the walk unless live. */
+ * sink->segment. What comes out does not depend on the number of threads.
+ *
+ * Not live: whatever differs from the walk, or before and after it was read,
+ * or is gone, is SC_ETORN naming it. Live: what differs from the walk is
+ * taken as it is now; a small file that changes while it is read is read once
+ * more, then recorded as ENTRY_CHANGED (missing bytes are zeros); what is gone
+ * stays an entry without data, ENTRY_CHANGED and ENTRY_UNREADABLE.
+ *
+ * Later names of a hard-link group become ENTRY_LINK and get the first name's
+ * fields and runs. A group with names outside of t is a warning. Unreadable
+ * symlinks have an empty target. On failure t's entries are not to be used. */
 int take_full(int rootfd, struct tree *t, const struct take_options *o,
 	      const struct take_sink *sink, struct notes *notes,
 	      struct chunk_table *chunks, struct take_result *out,

@@ -4,7 +4,9 @@
  *
  * pax format, SCHILY.xattr records only, names and values as raw bytes
  * (hdrcharset BINARY), numeric owners, no ctime and atime, GNU.sparse 1.0
- * for sparse files. Names start with "./"; the root is "./". */
+ * for sparse files. Names start with "./"; the root is "./", or "./file" when
+ * the volume is a single file. Where libarchive's output and GNU tar do not
+ * agree it is corrected (src/archive/tarhdr_fix.h). */
 #ifndef SNAPCTL_ARCHIVE_TARHDR_H
 #define SNAPCTL_ARCHIVE_TARHDR_H
 
