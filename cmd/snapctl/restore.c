@@ -209,13 +209,23 @@ static int restore(struct restoring *r, struct sc_err *err)
 	return print_result(r, err);
 }
 
+/* For writing (locks, the snapshot before), but never made by a restore. */
+static int open_existing(struct task *t, struct sc_err *err)
+{
+	if (repo_open(t->app->repo, REPO_READ, &t->repo, err) < 0)
+		return -1;
+	repo_close(t->repo);
+	t->repo = NULL;
+	return repo_open(t->app->repo, REPO_WRITE, &t->repo, err);
+}
+
 static int prepare(struct restoring *r, struct app *app, struct args *args,
 		   struct sc_err *err)
 {
 	struct task *t = &r->t;
 
 	if (task_open(t, app, args, "restore", err) < 0 ||
-	    repo_open(app->repo, REPO_WRITE, &t->repo, err) < 0 ||
+	    open_existing(t, err) < 0 ||
 	    target_snapshot(t, &r->from, err) < 0 ||
 	    target_choose(&r->target, t, r->from, err) < 0)
 		return -1;

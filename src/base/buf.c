@@ -25,7 +25,8 @@ unsigned char *buf_reserve(struct buf *b, size_t n)
 
 	if (b->failed || n > SIZE_MAX - b->len)
 		goto fail;
-	if (b->len + n <= b->cap)
+	/* Of an empty one too, NULL means failure only. */
+	if (b->p && b->len + n <= b->cap)
 		return b->p + b->len;
 	while (cap < b->len + n) {
 		if (cap > SIZE_MAX / 2)

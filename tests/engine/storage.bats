@@ -36,7 +36,7 @@ tear_down() {
 	snap_rc 1 create "$PROJECT" --full
 	says 'no space|room|full|space'
 	same repository "$before" "$(repo_files)"
-	same partial "" "$(find "$SNAPCTL_REPO/state" -type f -size +0)"
+	same partial "" "$(find "$SNAPCTL_REPO/state/partial" -type f -size +0)"
 	snap_ok list "$PROJECT" --json
 	same listed "$id" "$(jq -r '.snapshots[].id' <<<"$output")"
 	snap_ok verify
