@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* The config document there and back, and hostile ones. */
+/* The config document there and back, and hostile ones. With "--golden" it
+ * prints the golden file. */
 #include "fixture.h"
 
 #include <jansson.h>
 #include <math.h>
+
+#define GOLDEN "tests/golden/snapshot-v1.json"
 
 /* Text that no JSON string can hold, that looks escaped, that is empty. */
 static const char *const strings[] = {
@@ -236,6 +239,63 @@ static void test_readable(void **state)
 	snapshot_free(s);
 }
 
+static void decode_fails(json_t *doc, enum sc_code code, const char *text)
+{
+	struct snapshot *s = (struct snapshot *)&failure;
+	struct sc_err err = { 0 };
+
+	assert_int_equal(snapshot_decode(doc, &s, &err), -1);
+	if (err.code != code || (text && !strstr(err.msg, text)))
+		fail_msg("code %d: %s", err.code, err.msg);
+	assert_ptr_equal(s, &failure); /* not touched */
+}
+
+static char *golden_text(void)
+{
+	struct snapshot *s = full_snapshot("a\xff\\ä");
+	json_t *doc = NULL;
+	char *text;
+
+	OK(snapshot_encode(s, &doc, &failure));
+	text = json_dumps(doc, JSON_COMPACT);
+	assert_non_null(text);
+	json_decref(doc);
+	snapshot_free(s);
+	return text;
+}
+
+/* Version 1 stays what it is: written the same, read the same, and damaged
+ * nowhere without a word (a cut, or a byte that breaks a value). */
+static void test_golden(void **state)
+{
+	auto_buf struct buf was = { 0 };
+	struct snapshot *s = full_snapshot("a\xff\\ä"), *back = NULL;
+	auto_free char *text = golden_text();
+	json_t *doc;
+
+	(void)state;
+	if (io_read_file(AT_FDCWD, GOLDEN, 1 << 20, &was, &failure) <= 0)
+		fail_msg("run it where %s is", GOLDEN);
+	assert_int_equal(was.len, strlen(text));
+	assert_memory_equal(was.p, text, was.len);
+	doc = json_loadb((char *)was.p, was.len, 0, NULL);
+	OK(snapshot_decode(doc, &back, &failure));
+	assert_snapshot(back, s);
+	json_object_del(doc, "volumes");
+	decode_fails(doc, SC_ECORRUPT, "volumes");
+	json_decref(doc);
+	assert_null(json_loadb((char *)was.p, was.len - 1, 0, NULL));
+	snapshot_free(back);
+	snapshot_free(s);
+}
+
+static int print_golden(void)
+{
+	auto_free char *text = golden_text();
+
+	return fputs(text, stdout) < 0;
+}
+
 /* NULL, not finite, out of range: written as nothing. */
 static void test_sparse(void **state)
 {
@@ -264,17 +324,6 @@ static void test_sparse(void **state)
 	snapshot_free(back);
 	snapshot_free(s);
 	json_decref(doc);
-}
-
-static void decode_fails(json_t *doc, enum sc_code code, const char *text)
-{
-	struct snapshot *s = (struct snapshot *)&failure;
-	struct sc_err err = { 0 };
-
-	assert_int_equal(snapshot_decode(doc, &s, &err), -1);
-	if (err.code != code || (text && !strstr(err.msg, text)))
-		fail_msg("code %d: %s", err.code, err.msg);
-	assert_ptr_equal(s, &failure); /* not touched */
 }
 
 /* Every value of a good document replaced by every other kind of value, and
@@ -424,16 +473,19 @@ static void test_refused(void **state)
 	snapshot_free(s);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_round_trip),
 		cmocka_unit_test(test_readable),
+		cmocka_unit_test(test_golden),
 		cmocka_unit_test(test_sparse),
 		cmocka_unit_test(test_wrong_types),
 		cmocka_unit_test(test_missing),
 		cmocka_unit_test(test_refused),
 	};
 
+	if (argc == 2 && strcmp(argv[1], "--golden") == 0)
+		return print_golden();
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
