@@ -107,7 +107,7 @@ size_t chunker_mark(const struct chunker *c, const unsigned char *p, size_t n,
 	struct lanes l = { .c = c, .quarter = n / LANES };
 	size_t end = LANES * l.quarter, total;
 
-	if (l.quarter < 8 * CHUNK_WINDOW)
+	if (l.quarter < (size_t)8 * CHUNK_WINDOW)
 		return mark_one(c, p, 0, n, h, out);
 	for (size_t k = 0; k < LANES; k++)
 		l.out[k] = out + k * l.quarter;

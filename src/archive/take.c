@@ -13,6 +13,8 @@
  * records, and the entry's own. */
 #define HEADER_LEN 1536u
 
+#define THREADS_MAX 1024u
+
 struct planner {
 	struct take *k;
 	struct worker w;
@@ -169,7 +171,7 @@ static int plan_small(struct planner *p, uint32_t rank, uint32_t slot,
 		      uint64_t header, uint64_t data, struct sc_err *err)
 {
 	if (p->len > SEGMENT_TARGET / 2 &&
-	    p->len + data > SEGMENT_TARGET / 4 * 5)
+	    p->len + data > SEGMENT_TARGET + SEGMENT_TARGET / 4)
 		flush(p);
 	if (need_job(p, rank))
 		return 1;
@@ -271,8 +273,14 @@ int take_full(int rootfd, struct tree *t, const struct take_options *o,
 		.cold = true,
 	};
 
-	if (o->threads == 0 || tree_count(t) == 0)
-		return sc_fail(err, SC_EUSAGE, 0, "nothing to take");
+	if (o->threads == 0 || o->threads > THREADS_MAX || tree_count(t) == 0)
+		return sc_fail(err, SC_EUSAGE, 0,
+			       "cannot take %u entries with %u threads",
+			       tree_count(t), o->threads);
+	if (o->chunk_avg < CHUNK_AVG_DEFAULT || o->chunk_avg > CHUNK_AVG_MAX ||
+	    (o->chunk_avg & (o->chunk_avg - 1)))
+		return sc_fail(err, SC_EUSAGE, 0,
+			       "chunks of %u bytes on average", o->chunk_avg);
 	chunker_init(&k.chunker, o->chunk_avg);
 	if (run(&k, err) < 0)
 		return -1;

@@ -11,7 +11,7 @@
 #include "take_internal.h"
 
 /* A segment is closed early above this, and no file of a batch has more. */
-#define BATCH_MAX (2 * SEGMENT_TARGET)
+#define BATCH_MAX ((size_t)2 * SEGMENT_TARGET)
 
 static int flush(struct worker *w, struct job *j, struct sc_err *err)
 {
@@ -182,7 +182,7 @@ static void count_file(struct take *k, struct job *j, uint64_t bytes)
 static int read_once(struct worker *w, struct job *j, uint32_t slot, size_t *at,
 		     bool *changed, struct sc_err *err)
 {
-	int fd, rc;
+	int fd = -1, rc;
 	bool own;
 
 	*changed = false;
@@ -229,7 +229,7 @@ static int take_other(struct worker *w, struct job *j, uint32_t slot,
 {
 	unsigned pad;
 	bool own;
-	int fd, rc;
+	int fd = -1, rc;
 
 	rc = open_entry(w, j, slot, &fd, &own, err);
 	if (rc <= 0)

@@ -246,5 +246,5 @@ int tarhdr_put(struct tarhdr *h, const struct tarhdr_entry *e, struct buf *out,
 
 void tarhdr_end(struct buf *out)
 {
-	buf_zero(out, 2 * BLOCK);
+	buf_zero(out, (size_t)2 * BLOCK);
 }

@@ -285,7 +285,7 @@ static void test_any_split(void **state)
 	size_t n;
 
 	(void)state;
-	/* A repeated stretch: few candidates, and runs of many. */
+	/* And a stretch without candidates. */
 	memset(p + (1 << 20), 0, 600000);
 	chunker_init(&c, CHUNK_AVG_DEFAULT);
 	n = cuts_of(&c, p, LEN, cuts);

@@ -285,6 +285,25 @@ static void test_unreadable(void **state)
 	taken_free(&t);
 }
 
+static void test_bad_options(void **state)
+{
+	static const struct take_options bad[] = { { .chunk_avg = 1 << 15 },
+						   { .chunk_avg = 1 << 21 },
+						   { .chunk_avg = 100000 },
+						   { .threads = 100000 },
+						   { .chunk_avg =
+							     UINT32_MAX } };
+	struct taken t;
+
+	(void)state;
+	walk(&t);
+	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
+		assert_int_equal(take(&t, bad[i]), -1);
+		assert_int_equal(t.err.code, SC_EUSAGE);
+	}
+	taken_free(&t);
+}
+
 int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
@@ -297,6 +316,7 @@ int main(void)
 		T(test_sink_fails),
 		T(test_stop),
 		T(test_unreadable),
+		T(test_bad_options),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
