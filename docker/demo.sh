@@ -30,7 +30,7 @@ say() { printf '\n== %s\n' "$*"; }
 # Prints a command as one would type it, runs it, prints how long it took.
 run() {
 	local from to rc=0 shown
-	shown=$(printf '%q ' "$@")
+	shown=$(printf "%q " "$@")
 	shown=${shown//"$snapctl"/snapctl}
 	shown=${shown/#compose /docker-compose }
 	printf '$ %s\n' "${shown//"$docker "/docker }"
@@ -106,7 +106,7 @@ done
 run "$here/image.sh" base postgres redis
 
 say "A stack with PostgreSQL, Redis, a web server and a worker"
-run compose up -d 2>&1 | grep -v -e '^Creating [^ ]*_default' -e 'Pulling' || true
+run compose --ansi never up -d 2>&1 | sed '/\.\.\. $/d'
 
 say "Writing rows"
 run compose exec -T db pgbench -q -i -s 10 2>&1 | tail -n 2

@@ -96,7 +96,7 @@ engine_init() {
 engine_enter() {
 	local u
 	u=$(cat "$ENGINE_DIR/unshare") || return 1
-	${ENGINE_EXEC-} nsenter --net="/proc/$u/ns/net" --mount="/proc/$u/ns/mnt" \
+	${ENGINE_EXEC-} nsenter --root="/proc/$u/root" --net="/proc/$u/ns/net" --mount="/proc/$u/ns/mnt" \
 		--pid="/proc/$u/ns/pid_for_children" -- "$@"
 }
 
@@ -126,7 +126,7 @@ engine_up() {
 	timeout 90 grep -q -m 1 "API listen on" <&"$follow"
 	kill "$tail" 2>/dev/null
 	exec {follow}<&-
-	if ! curl -fsS --max-time 20 --unix-socket "$dir/docker.sock" \
+	if ! curl -fsS --noproxy "*" --max-time 20 --unix-socket "$dir/docker.sock" \
 		http://engine/_ping >/dev/null 2>&1; then
 		engine_say "dockerd does not answer; the end of its log:"
 		tail -n 15 "$dir/log" >&2
@@ -148,7 +148,7 @@ engine_close() {
 
 # engine_start [held|free]: held (default) ends with the calling shell.
 engine_start() {
-	local life=${1:-held} ready line=
+	local life=${1:-held} ready line="" tries=0
 	if [ "$(id -u)" -ne 0 ]; then
 		engine_say "a private engine needs root"
 		return 1
@@ -170,7 +170,9 @@ engine_start() {
 	) </dev/null >>"$ENGINE_DIR/log" 2>&1 &
 	echo $! >"$ENGINE_DIR/unshare"
 	disown $! 2>/dev/null || true
-	read -r -t 30 -u "$ready" line
+	until read -r -t 0.5 -u "$ready" line || ! kill -0 "$(cat "$ENGINE_DIR/unshare")" 2>/dev/null; do
+		[ $((tries += 1)) -lt 60 ] || break
+	done
 	exec {ready}>&-
 	if [ "$line" != ready ]; then
 		engine_say "namespaces could not be set up:"
