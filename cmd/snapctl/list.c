@@ -72,9 +72,9 @@ static void row_text(struct list *l, const struct snapshot *s)
 static void damaged_json(struct list *l, const struct snapshot_ref *ref)
 {
 	static const char *const unknown[] = {
-		"age_seconds", "volumes", "size_bytes", "stored_bytes",
-		"clean",       "torn",	  "downtime_seconds", "note",
-		"tags",
+		"age_seconds",	    "volumes", "size_bytes",
+		"stored_bytes",	    "clean",   "torn",
+		"downtime_seconds", "note",    "tags",
 	};
 	json_t *o = ui_json_object(&l->json);
 
@@ -97,9 +97,8 @@ static void damaged_text(struct list *l, const struct snapshot_ref *ref)
 	ui_table_name(l->table, ref->id);
 	ui_table_name(l->table, ref->stack);
 	ui_table_cell(l->table, "%s",
-		      ref->created
-			      ? text_age(age, ref->created, time(NULL))
-			      : "?");
+		      ref->created ? text_age(age, ref->created, time(NULL))
+				   : "?");
 	for (size_t i = 0; i < 4; i++)
 		ui_table_cell(l->table, "?");
 	ui_table_cell(l->table, "damaged");

@@ -79,8 +79,7 @@ static json_t *volume_json(struct ui_json *j, const struct snapshot_volume *v)
 	else
 		ui_json_str(j, o, "number", NULL);
 	ui_json_set(j, o, "targets", summary_strings(j, v->targets));
-	ui_json_set(j, o, "options",
-		    labels_json(j, v->options, v->noptions));
+	ui_json_set(j, o, "options", labels_json(j, v->options, v->noptions));
 	ui_json_set(j, o, "labels", labels_json(j, v->labels, v->nlabels));
 	ui_json_str(j, o, "kind", kinds[v->kind]);
 	ui_json_uint(j, o, "entries", v->entries);
@@ -169,11 +168,10 @@ static void line(struct ui_table *t, const char *key, const char *value)
 static void state_line(struct ui_table *t, const struct snapshot *s)
 {
 	ui_table_cell(t, "State");
-	ui_table_cell(t, "%s%s%s", s->clean ? "clean" : "not clean",
-		      s->torn ? ", torn (files changed while they were read)"
-			      : "",
-		      s->incomplete ? ", incomplete (not all could be read)"
-				    : "");
+	ui_table_cell(
+		t, "%s%s%s", s->clean ? "clean" : "not clean",
+		s->torn ? ", torn (files changed while they were read)" : "",
+		s->incomplete ? ", incomplete (not all could be read)" : "");
 }
 
 static int head(const struct snapshot *s, struct buf *out, struct sc_err *err)
@@ -227,8 +225,8 @@ static int volumes(const struct snapshot *s, struct buf *out,
 		   struct sc_err *err)
 {
 	static const struct ui_column cols[] = {
-		{ "VOLUME", false }, { "TYPE", false }, { "KIND", false },
-		{ "ENTRIES", true }, { "SIZE", true },	{ "STORED", true },
+		{ "VOLUME", false },	 { "TYPE", false }, { "KIND", false },
+		{ "ENTRIES", true },	 { "SIZE", true },  { "STORED", true },
 		{ "MOUNTED AT", false },
 	};
 	auto_table struct ui_table *t = NULL;

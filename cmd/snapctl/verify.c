@@ -64,8 +64,8 @@ static void note(void *arg, const char *blob, const char *snapshot,
 	}
 	if (!snapshot)
 		return;
-	if (mem_grow(&p->snapshots, &p->cap, p->n + 1,
-		     sizeof(*p->snapshots)) < 0 ||
+	if (mem_grow(&p->snapshots, &p->cap, p->n + 1, sizeof(*p->snapshots)) <
+		    0 ||
 	    !(p->snapshots[p->n] = strdup(snapshot)))
 		v->failed = true;
 	else
@@ -139,11 +139,10 @@ static int print_text(const struct verify *v, struct sc_err *err)
 		print_problem(&out, &v->problems[i]);
 	buf_printf(&out, "%llu snapshot%s, %llu blobs, %s: ",
 		   (unsigned long long)r->snapshots,
-		   r->snapshots == 1 ? "" : "s",
-		   (unsigned long long)r->blobs, text_size(size, r->bytes));
+		   r->snapshots == 1 ? "" : "s", (unsigned long long)r->blobs,
+		   text_size(size, r->bytes));
 	if (v->n)
-		buf_printf(&out, "%zu problem%s\n", v->n,
-			   v->n == 1 ? "" : "s");
+		buf_printf(&out, "%zu problem%s\n", v->n, v->n == 1 ? "" : "s");
 	else
 		buf_printf(&out, "no damage\n");
 	return app_print(&out, err);
@@ -159,8 +158,7 @@ static int resolve(struct verify *v, struct args *args, struct sc_err *err)
 	for (size_t i = 0; i < args->n_words; i++) {
 		struct snapshot_ref ref = { 0 };
 
-		if (repo_find(v->repo, args_word(args, i), NULL, &ref,
-			      err) < 0)
+		if (repo_find(v->repo, args_word(args, i), NULL, &ref, err) < 0)
 			return -1;
 		v->ids[v->nids++] = take_ptr(ref.id);
 		snapshot_ref_clear(&ref);

@@ -12,7 +12,7 @@
 #include <snapctl/base/mem.h>
 
 /* Written back from here on, so that the fsync at the end is short. */
-#define WRITEBACK (8u << 20)
+#define WRITEBACK   (8u << 20)
 #define CHECK_PIECE (1u << 20)
 
 struct blob_writer {
@@ -40,8 +40,8 @@ int blob_new(struct repo *r, struct blob_writer **out, struct sc_err *err)
 	if (hash_new(&w->hash, err) < 0 ||
 	    io_random_name(w->name, sizeof(w->name), "blob-", err) < 0)
 		goto fail;
-	w->fd = openat(r->run, w->name,
-		       O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	w->fd = openat(r->run, w->name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC,
+		       0600);
 	if (w->fd < 0) {
 		sc_fail(err, SC_EIO, errno, "create a blob in %s", r->path);
 		goto fail;
@@ -134,7 +134,7 @@ int blob_seal(struct blob_writer *w, struct digest *digest, uint64_t *length,
 	      struct sc_err *err)
 {
 	uint64_t len = w->length;
-	struct digest d;
+	struct digest d = { 0 };
 
 	if (hash_final(w->hash, &d, err) < 0) {
 		blob_discard(w);
@@ -152,7 +152,7 @@ int blob_seal(struct blob_writer *w, struct digest *digest, uint64_t *length,
 int blob_document(struct repo *r, const void *p, size_t n, struct digest *d,
 		  struct sc_err *err)
 {
-	struct blob_writer *w;
+	struct blob_writer *w = NULL;
 
 	if (blob_new(r, &w, err) < 0)
 		return -1;
@@ -163,7 +163,8 @@ int blob_document(struct repo *r, const void *p, size_t n, struct digest *d,
 	return blob_seal(w, d, NULL, err);
 }
 
-/* -- reading ---------------------------------------------------------------- */
+/* -- reading ----------------------------------------------------------------
+ */
 
 int blob_stat(struct repo *r, const struct digest *d, uint64_t *size,
 	      struct sc_err *err)
@@ -173,8 +174,9 @@ int blob_stat(struct repo *r, const struct digest *d, uint64_t *size,
 
 	digest_hex(d, hex);
 	if (fstatat(r->blobs, hex, &st, AT_SYMLINK_NOFOLLOW) < 0)
-		return errno == ENOENT ? 0 :
-		       sc_fail(err, SC_EIO, errno, "blob sha256:%s", hex);
+		return errno == ENOENT ? 0
+				       : sc_fail(err, SC_EIO, errno,
+						 "blob sha256:%s", hex);
 	if (!S_ISREG(st.st_mode))
 		return sc_fail(err, SC_ECORRUPT, 0,
 			       "blob sha256:%s is not a regular file", hex);
@@ -215,8 +217,8 @@ int blob_read(struct repo *r, const struct digest *d, size_t max,
 	char name[DIGEST_STR];
 	auto_close int fd = -1;
 	auto_hash struct hash *h = NULL;
-	struct digest got;
-	uint64_t size;
+	struct digest got = { 0 };
+	uint64_t size = 0;
 	ssize_t n;
 	int rc = blob_open(r, d, &fd, &size, err);
 
@@ -224,12 +226,12 @@ int blob_read(struct repo *r, const struct digest *d, size_t max,
 	if (rc < 0)
 		return -1;
 	if (rc == 0)
-		return sc_fail(err, SC_ECORRUPT, 0, "blob %s is missing",
-			       name);
+		return sc_fail(err, SC_ECORRUPT, 0, "blob %s is missing", name);
 	if (size > max)
-		return sc_fail(err, SC_ECORRUPT, 0,
-			       "blob %s is %llu bytes, more than the %zu allowed",
-			       name, (unsigned long long)size, max);
+		return sc_fail(
+			err, SC_ECORRUPT, 0,
+			"blob %s is %llu bytes, more than the %zu allowed",
+			name, (unsigned long long)size, max);
 	buf_clear(out);
 	if (!buf_reserve(out, (size_t)size + 1))
 		return sc_oom(err, name);
@@ -241,9 +243,10 @@ int blob_read(struct repo *r, const struct digest *d, size_t max,
 	    hash_once(h, out->p, out->len, &got, err) < 0)
 		return -1;
 	if (digest_cmp(&got, d) != 0)
-		return sc_fail(err, SC_ECORRUPT, 0,
-			       "blob %s is damaged: its bytes have another digest",
-			       name);
+		return sc_fail(
+			err, SC_ECORRUPT, 0,
+			"blob %s is damaged: its bytes have another digest",
+			name);
 	return 0;
 }
 
@@ -251,7 +254,8 @@ static int check_bytes(int fd, uint64_t length, const char *name,
 		       const struct blob_watch *w, struct hash *h,
 		       struct sc_err *err)
 {
-	auto_free char *p = malloc(CHECK_PIECE);
+	auto_buf struct buf b = { 0 };
+	unsigned char *p = buf_reserve(&b, CHECK_PIECE);
 
 	if (!p)
 		return sc_oom(err, "blob");
@@ -280,16 +284,15 @@ int blob_check(struct repo *r, const struct digest *d, uint64_t length,
 	char name[DIGEST_STR];
 	auto_close int fd = -1;
 	auto_hash struct hash *h = NULL;
-	struct digest got;
-	uint64_t size;
+	struct digest got = { 0 };
+	uint64_t size = 0;
 	int rc = blob_open(r, d, &fd, &size, err);
 
 	digest_str(d, name);
 	if (rc < 0)
 		return -1;
 	if (rc == 0)
-		return sc_fail(err, SC_ECORRUPT, 0, "blob %s is missing",
-			       name);
+		return sc_fail(err, SC_ECORRUPT, 0, "blob %s is missing", name);
 	if (size != length)
 		return sc_fail(err, SC_ECORRUPT, 0,
 			       "blob %s has %llu bytes instead of %llu", name,
@@ -301,8 +304,9 @@ int blob_check(struct repo *r, const struct digest *d, uint64_t length,
 	    hash_final(h, &got, err) < 0)
 		return -1;
 	if (digest_cmp(&got, d) != 0)
-		return sc_fail(err, SC_ECORRUPT, 0,
-			       "blob %s is damaged: its bytes have another digest",
-			       name);
+		return sc_fail(
+			err, SC_ECORRUPT, 0,
+			"blob %s is damaged: its bytes have another digest",
+			name);
 	return 0;
 }

@@ -22,7 +22,8 @@ struct deep {
 	size_t njobs;
 };
 
-/* -- what was seen ---------------------------------------------------------- */
+/* -- what was seen ----------------------------------------------------------
+ */
 
 void deep_seen_free(struct deep_seen *s)
 {
@@ -37,8 +38,8 @@ static size_t slot_of(const struct deep_seen *s, const struct digest *d)
 	size_t i;
 
 	memcpy(&i, d->b, sizeof(i));
-	for (i &= s->cap - 1; digest_cmp(&s->v[i], &none) != 0 &&
-			      digest_cmp(&s->v[i], d) != 0;)
+	for (i &= s->cap - 1;
+	     digest_cmp(&s->v[i], &none) != 0 && digest_cmp(&s->v[i], d) != 0;)
 		i = (i + 1) & (s->cap - 1);
 	return i;
 }
@@ -62,8 +63,7 @@ static int seen_grow(struct deep_seen *s, struct sc_err *err)
 }
 
 /* 1: new, and seen from now on; 0: seen before; -1. */
-static int see(struct deep_seen *s, const struct digest *d,
-	       struct sc_err *err)
+static int see(struct deep_seen *s, const struct digest *d, struct sc_err *err)
 {
 	size_t i;
 
@@ -77,7 +77,8 @@ static int see(struct deep_seen *s, const struct digest *d,
 	return 1;
 }
 
-/* -- jobs ------------------------------------------------------------------- */
+/* -- jobs -------------------------------------------------------------------
+ */
 
 static int sort_chunks(struct deep *d, struct sc_err *err)
 {
@@ -146,7 +147,8 @@ static int choose_jobs(struct deep *d, struct deep_seen *seen,
 	return 0;
 }
 
-/* -- checking --------------------------------------------------------------- */
+/* -- checking ---------------------------------------------------------------
+ */
 
 struct tools {
 	struct zst_dec *dec;
@@ -158,14 +160,13 @@ static int read_segment(struct deep *d, const struct segment *s,
 			const char *pack, struct tools *k, struct sc_err *err)
 {
 	auto_close int fd = -1;
-	int rc = blob_open(d->v->repo, &d->t->packs[s->pack].digest, &fd,
-			   NULL, err);
+	int rc = blob_open(d->v->repo, &d->t->packs[s->pack].digest, &fd, NULL,
+			   err);
 
 	if (rc < 0)
 		return -1;
 	if (rc == 0)
-		return sc_fail(err, SC_ECORRUPT, 0, "blob %s is missing",
-			       pack);
+		return sc_fail(err, SC_ECORRUPT, 0, "blob %s is missing", pack);
 	buf_clear(&k->stored);
 	buf_clear(&k->plain);
 	if (!buf_reserve(&k->stored, s->stored) ||
@@ -173,8 +174,8 @@ static int read_segment(struct deep *d, const struct segment *s,
 		return sc_oom(err, "segment");
 	if (io_pread_all(fd, k->stored.p, s->stored, s->offset, pack, err) < 0)
 		return -1;
-	return zst_decode(k->dec, k->stored.p, s->stored, k->plain.p,
-			  s->plain, pack, err);
+	return zst_decode(k->dec, k->stored.p, s->stored, k->plain.p, s->plain,
+			  pack, err);
 }
 
 static int check_segment(struct deep *d, size_t i, const char *pack,
@@ -194,7 +195,8 @@ static int check_segment(struct deep *d, size_t i, const char *pack,
 			return -1;
 		if (digest_cmp(&got, &c->hash) != 0)
 			return sc_fail(err, SC_ECORRUPT, 0,
-				       "%s, segment at byte %llu: the chunk at %u is not what its hash says",
+				       "%s, segment at byte %llu: the chunk at "
+				       "%u is not what its hash says",
 				       pack, (unsigned long long)s->offset,
 				       c->offset);
 	}

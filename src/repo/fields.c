@@ -13,14 +13,19 @@
 
 #include "internal.h"
 
-/* -- strings ---------------------------------------------------------------- */
+/* -- strings ----------------------------------------------------------------
+ */
 
 /* Length of the UTF-8 character at p, 0 if it is none. As strict as JSON:
  * no overlong forms, no surrogates, nothing above U+10FFFF. */
 static size_t utf8_len(const unsigned char *p)
 {
-	size_t n = p[0] < 0x80 ? 1 : p[0] < 0xc2 ? 0 : p[0] < 0xe0 ? 2 :
-		   p[0] < 0xf0 ? 3 : p[0] < 0xf5 ? 4 : 0;
+	size_t n = p[0] < 0x80	 ? 1
+		   : p[0] < 0xc2 ? 0
+		   : p[0] < 0xe0 ? 2
+		   : p[0] < 0xf0 ? 3
+		   : p[0] < 0xf5 ? 4
+				 : 0;
 
 	for (size_t i = 1; i < n; i++)
 		if ((p[i] & 0xc0) != 0x80)
@@ -68,8 +73,9 @@ json_t *fields_string(const char *s)
 
 static int hex_digit(char c)
 {
-	return c >= '0' && c <= '9' ? c - '0' :
-	       c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+	return c >= '0' && c <= '9'   ? c - '0'
+	       : c >= 'a' && c <= 'f' ? c - 'a' + 10
+				      : -1;
 }
 
 /* In place; false if it is not what fields_string makes. */
@@ -123,7 +129,8 @@ char *fields_unstring(const json_t *v, const char *where, struct sc_err *err)
 	return copy;
 }
 
-/* -- encoding --------------------------------------------------------------- */
+/* -- encoding ---------------------------------------------------------------
+ */
 
 static json_t *encode_list(char *const *v)
 {
@@ -159,7 +166,7 @@ static json_t *encode(const struct field *f, const char *base)
 		return json_integer(*(const unsigned *)p);
 	case FIELD_TIME:
 		return json_string(
-			text_utc(when, (time_t)*(const int64_t *)p, 0));
+			text_utc(when, (time_t) * (const int64_t *)p, 0));
 	case FIELD_BOOL:
 		return json_boolean(*(const bool *)p);
 	case FIELD_REAL:
@@ -181,7 +188,8 @@ int fields_encode(const struct field *f, size_t n, const void *base,
 	return 0;
 }
 
-/* -- decoding --------------------------------------------------------------- */
+/* -- decoding ---------------------------------------------------------------
+ */
 
 static int decode_list(const json_t *v, char ***out, const char *where,
 		       struct sc_err *err)
@@ -194,7 +202,8 @@ static int decode_list(const json_t *v, char ***out, const char *where,
 	*out = calloc(n + 1, sizeof(**out));
 	if (!*out)
 		return sc_oom(err, where);
-	json_array_foreach(v, i, e) {
+	json_array_foreach(v, i, e)
+	{
 		(*out)[i] = fields_unstring(e, where, err);
 		if (!(*out)[i])
 			return -1;
@@ -226,8 +235,8 @@ static int decode_real(const json_t *v, double *out, const char *where,
 	return 0;
 }
 
-static int decode_digest(const json_t *v, struct digest *out,
-			 const char *where, struct sc_err *err)
+static int decode_digest(const json_t *v, struct digest *out, const char *where,
+			 struct sc_err *err)
 {
 	const char *s = json_string_value(v);
 
@@ -303,8 +312,8 @@ int fields_decode(const struct field *f, size_t n, void *base,
 		if (!v && f[i].required)
 			return sc_fail(err, SC_ECORRUPT, 0, "%s is missing",
 				       at);
-		rc = v ? decode(&f[i], base, v, at, err) :
-			 absent(&f[i], base, err);
+		rc = v ? decode(&f[i], base, v, at, err)
+		       : absent(&f[i], base, err);
 		if (rc < 0)
 			return -1;
 	}

@@ -73,8 +73,11 @@ static int from_descriptor(const json_t *d, struct snapshot_ref *out)
 	if (!when || !manifest_time(when, &created) || !id || !stack ||
 	    !fits(id, stack, created) || !whole || !media ||
 	    strcmp(media, MEDIA_MANIFEST) != 0)
-		return fill(out, id ? id : digest ? digest : "?", stack,
-			    created, false,
+		return fill(out,
+			    id	     ? id
+			    : digest ? digest
+				     : "?",
+			    stack, created, false,
 			    "its entry in index.json is damaged");
 	return fill(out, id, stack, created, false, NULL);
 }
@@ -111,8 +114,9 @@ static int from_manifest(struct repo *r, const json_t *d,
 		if (!looks_like_id(tag, &created))
 			return 0;
 		return fill(out, tag, "", created, true,
-			    "its manifest cannot be read") ?
-			       1 : sc_oom(err, "snapshots");
+			    "its manifest cannot be read")
+			       ? 1
+			       : sc_oom(err, "snapshots");
 	}
 	media = layout_str(json_object_get(doc, "config"), "mediaType");
 	stack = layout_note(doc, NOTE_STACK);
@@ -121,8 +125,9 @@ static int from_manifest(struct repo *r, const json_t *d,
 		bool good = when && stack && manifest_time(when, &created);
 
 		rc = fill(out, tag, stack, created, true,
-			  good ? NULL : "its manifest is damaged") ?
-			     1 : sc_oom(err, "snapshots");
+			  good ? NULL : "its manifest is damaged")
+			     ? 1
+			     : sc_oom(err, "snapshots");
 	}
 	json_decref(doc);
 	return rc;
@@ -132,8 +137,7 @@ int find_one(struct repo *r, const json_t *d, struct snapshot_ref *out,
 	     struct sc_err *err)
 {
 	if (find_ours(d))
-		return from_descriptor(d, out) ? 1 :
-						 sc_oom(err, "snapshots");
+		return from_descriptor(d, out) ? 1 : sc_oom(err, "snapshots");
 	/* Somebody else's artifact says so itself. */
 	if (json_object_get(d, "artifactType"))
 		return 0;
@@ -147,8 +151,7 @@ static int by_age(const void *a, const void *b)
 	if (x->created != y->created)
 		return x->created < y->created ? -1 : 1;
 	/* -2 … -10: longer is later. */
-	if (strcmp(x->stack, y->stack) == 0 &&
-	    strlen(x->id) != strlen(y->id))
+	if (strcmp(x->stack, y->stack) == 0 && strlen(x->id) != strlen(y->id))
 		return strlen(x->id) < strlen(y->id) ? -1 : 1;
 	return strcmp(x->id, y->id);
 }
@@ -163,7 +166,8 @@ static int collect(struct repo *r, const json_t *index,
 
 	if (!v)
 		return sc_oom(err, "snapshots");
-	json_array_foreach(all, i, d) {
+	json_array_foreach(all, i, d)
+	{
 		int rc = find_one(r, d, &v[k], err);
 
 		if (rc < 0) {
@@ -191,7 +195,8 @@ int repo_list(struct repo *r, struct snapshot_ref **out, size_t *n,
 	return rc;
 }
 
-/* -- by name ---------------------------------------------------------------- */
+/* -- by name ----------------------------------------------------------------
+ */
 
 struct query {
 	const char *name;
@@ -211,7 +216,8 @@ static int check_damage(const struct query *q, struct sc_err *err)
 	for (size_t i = 0; i < q->n; i++)
 		if (q->v[i].damage)
 			return sc_fail(err, SC_ECORRUPT, 0,
-				       "snapshot %s: %s; name the snapshot in full, or see what verify says",
+				       "snapshot %s: %s; name the snapshot in "
+				       "full, or see what verify says",
 				       q->v[i].id, q->v[i].damage);
 	return 0;
 }
@@ -233,10 +239,8 @@ static int fail_absent(const struct query *q, struct sc_err *err)
 	if (!buf_cstr(&near))
 		return sc_oom(err, "snapshots");
 	return sc_fail(err, SC_ENOTFOUND, 0, "no snapshot %s%s%s%s%s%s", name,
-		       q->stack ? " of stack " : "",
-		       q->stack ? q->stack : "",
-		       near.len ? "; near names: " : "",
-		       (const char *)near.p,
+		       q->stack ? " of stack " : "", q->stack ? q->stack : "",
+		       near.len ? "; near names: " : "", (const char *)near.p,
 		       near.len || n ? "" : "; there are none at all");
 }
 
@@ -259,9 +263,10 @@ static int find_latest(const struct query *q, size_t *at, struct sc_err *err)
 	if (newest == q->n)
 		return fail_absent(q, err);
 	if (several)
-		return sc_fail(err, SC_EUSAGE, 0,
-			       "\"latest\" of which stack? The newest snapshot is %s",
-			       q->v[newest].id);
+		return sc_fail(
+			err, SC_EUSAGE, 0,
+			"\"latest\" of which stack? The newest snapshot is %s",
+			q->v[newest].id);
 	*at = newest;
 	return 0;
 }
@@ -285,9 +290,8 @@ static int find_prefix(const struct query *q, size_t *at, struct sc_err *err)
 		return check_damage(q, err);
 	if (!buf_cstr(&list))
 		return sc_oom(err, "snapshots");
-	return sc_fail(err, SC_EUSAGE, 0,
-		       "%zu snapshots begin with that: %s%s", hits,
-		       (const char *)list.p, hits > 10 ? ", …" : "");
+	return sc_fail(err, SC_EUSAGE, 0, "%zu snapshots begin with that: %s%s",
+		       hits, (const char *)list.p, hits > 10 ? ", …" : "");
 }
 
 static int find(const struct query *q, size_t *at, struct sc_err *err)
@@ -301,8 +305,7 @@ static int find(const struct query *q, size_t *at, struct sc_err *err)
 		}
 	if (hits > 1)
 		return sc_fail(err, SC_ECORRUPT, 0,
-			       "index.json names %s %zu times", q->name,
-			       hits);
+			       "index.json names %s %zu times", q->name, hits);
 	if (hits)
 		return 0;
 	if (strcmp(q->name, "latest") == 0)
@@ -350,7 +353,8 @@ static int check_ref(struct snapshot *s, const struct snapshot_ref *ref,
 	       strcmp((const char *)stack.p, ref->stack) == 0;
 	if (!same || (!ref->copied && strcmp(s->id, ref->id) != 0))
 		return sc_fail(err, SC_ECORRUPT, 0,
-			       "snapshot %s: its entry and its config disagree on what it is",
+			       "snapshot %s: its entry and its config disagree "
+			       "on what it is",
 			       ref->id);
 	if (strcmp(s->id, ref->id) != 0) {
 		free(s->id); /* copied under another tag: that is its name */
@@ -367,10 +371,10 @@ int repo_load(struct repo *r, const struct snapshot_ref *ref,
 	uint64_t size;
 
 	if (ref->damage)
-		return sc_fail(err, SC_ECORRUPT, 0, "snapshot %s: %s",
-			       ref->id, ref->damage);
-	if (manifest_load(r, &ref->manifest, ref->manifest_size, &s, NULL,
-			  NULL, &config, &size, err) < 0)
+		return sc_fail(err, SC_ECORRUPT, 0, "snapshot %s: %s", ref->id,
+			       ref->damage);
+	if (manifest_load(r, &ref->manifest, ref->manifest_size, &s, NULL, NULL,
+			  &config, &size, err) < 0)
 		return sc_wrap(err, "snapshot %s", ref->id);
 	if (check_ref(s, ref, err) < 0) {
 		snapshot_free(s);

@@ -12,16 +12,16 @@
 #include <snapctl/base/hash.h>
 #include <snapctl/repo/repo.h>
 
-#define MANIFEST_MAX (4u << 20) /* registries take no more */
-#define CONFIG_MAX (64u << 20)
-#define INDEX_JSON_MAX (256u << 20)
+#define MANIFEST_MAX	(4u << 20) /* registries take no more */
+#define CONFIG_MAX	(64u << 20)
+#define INDEX_JSON_MAX	(256u << 20)
 #define JSON_VALUES_MAX (8u << 20) /* in one document */
 
-#define NOTE_REF "org.opencontainers.image.ref.name"
+#define NOTE_REF     "org.opencontainers.image.ref.name"
 #define NOTE_CREATED "org.opencontainers.image.created"
-#define NOTE_TITLE "org.opencontainers.image.title"
-#define NOTE_STACK "io.snapctl.stack"
-#define NOTE_ID "io.snapctl.id"
+#define NOTE_TITLE   "org.opencontainers.image.title"
+#define NOTE_STACK   "io.snapctl.stack"
+#define NOTE_ID	     "io.snapctl.id"
 
 #define RUN_NAME 32
 
@@ -85,8 +85,8 @@ int layout_read(struct repo *r, json_t **doc, struct buf *text,
 		struct sc_err *err);
 /* Puts doc in place of index.json: the commit. previous: what it was, put
  * back if the rename cannot be made durable. */
-int layout_write(struct repo *r, const json_t *doc,
-		 const struct buf *previous, struct sc_err *err);
+int layout_write(struct repo *r, const json_t *doc, const struct buf *previous,
+		 struct sc_err *err);
 /* Value of a string field or annotation, NULL if it is none. */
 const char *layout_str(const json_t *obj, const char *key);
 const char *layout_note(const json_t *desc, const char *key);

@@ -34,8 +34,8 @@ int layout_parse(const struct buf *text, const char *what, json_t **out,
 	json_error_t e;
 
 	if (too_many_values(text))
-		return sc_fail(err, SC_ECORRUPT, 0,
-			       "%s holds too many values", what);
+		return sc_fail(err, SC_ECORRUPT, 0, "%s holds too many values",
+			       what);
 	*out = json_loadb((const char *)text->p, text->len,
 			  JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &e);
 	if (!*out && json_error_code(&e) == json_error_out_of_memory)
@@ -90,11 +90,9 @@ static int check(const json_t *doc, struct sc_err *err)
 	if (!json_is_array(all))
 		return sc_fail(err, SC_ECORRUPT, 0,
 			       "index.json is damaged: no list \"manifests\"");
-	json_array_foreach(all, i, d)
-		if (!json_is_object(d))
-			return sc_fail(err, SC_ECORRUPT, 0,
-				       "index.json is damaged: manifests[%zu] is no object",
-				       i);
+	json_array_foreach(all, i, d) if (!json_is_object(d)) return sc_fail(
+		err, SC_ECORRUPT, 0,
+		"index.json is damaged: manifests[%zu] is no object", i);
 	return 0;
 }
 
@@ -120,7 +118,9 @@ int layout_read(struct repo *r, json_t **doc, struct buf *text,
 
 		/* No layer above knows the way out. */
 		snprintf(err->msg + n, sizeof(err->msg) - n,
-			 " (the blobs are not affected; state/index.json.previous is the list before the last change)");
+			 " (the blobs are not affected; "
+			 "state/index.json.previous is the list before the "
+			 "last change)");
 	}
 	return rc;
 }
@@ -131,9 +131,8 @@ static int replace(struct repo *r, const void *p, size_t n, bool *renamed,
 		   struct sc_err *err)
 {
 	static const char tmp[] = "index.json";
-	auto_close int fd = openat(r->run, tmp,
-				   O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC,
-				   0600);
+	auto_close int fd = openat(
+		r->run, tmp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
 
 	if (fd < 0)
 		return sc_fail(err, SC_EIO, errno, "create a new index.json");
@@ -156,8 +155,8 @@ static void keep_previous(struct repo *r)
 	(void)!linkat(r->dir, "index.json", r->dir, to, 0);
 }
 
-int layout_write(struct repo *r, const json_t *doc,
-		 const struct buf *previous, struct sc_err *err)
+int layout_write(struct repo *r, const json_t *doc, const struct buf *previous,
+		 struct sc_err *err)
 {
 	auto_free char *text = json_dumps(doc, JSON_COMPACT);
 	bool renamed = false;

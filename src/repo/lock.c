@@ -24,7 +24,7 @@
 #include <snapctl/base/mem.h>
 #include <snapctl/base/text.h>
 
-#define CONTENT_MAX 1024
+#define CONTENT_MAX   1024
 #define LOCK_NAME_MAX 200
 
 struct repo_lock {
@@ -90,8 +90,7 @@ static void write_holder(int fd, const char *what)
 	if (gethostname(host, sizeof(host) - 1) < 0)
 		host[0] = 0;
 	buf_printf(&b, "pid %ld\nhost %s\ncommand %s\nsince %s\n",
-		   (long)getpid(), host, what,
-		   text_utc(when, time(NULL), 0));
+		   (long)getpid(), host, what, text_utc(when, time(NULL), 0));
 	/* It only helps to explain. A full disk must not stop "rm". */
 	if (!b.failed && ftruncate(fd, 0) == 0)
 		(void)io_pwrite_all(fd, b.p, b.len, 0, "lock", &ignored);
@@ -202,16 +201,18 @@ static int wait_locked(int fd, int op, int wait, const struct cancel *cancel,
 	if (child == 0)
 		wait_in_child(fd, op, parent);
 	pidfd = pidfd_open(child, 0);
-	rc = pidfd < 0 ? sc_fail(err, SC_EIO, errno, "pidfd_open") :
-			 await(pidfd, wait, cancel, err);
+	rc = pidfd < 0 ? sc_fail(err, SC_EIO, errno, "pidfd_open")
+		       : await(pidfd, wait, cancel, err);
 	if (rc <= 0 && kill(child, SIGKILL) < 0)
 		rc = sc_fail(err, SC_EIO, errno, "end a wait for a lock");
 	switch (reap(child, rc < 0 ? NULL : err)) {
 	case 1:
-		return rc < 0 ? -1 : 1; /* also when it came at the last moment */
+		return rc < 0 ? -1
+			      : 1; /* also when it came at the last moment */
 	case 0:
 		return rc == 1 ? sc_fail(err, SC_EIO, 0,
-					 "waiting for a lock failed") : rc;
+					 "waiting for a lock failed")
+			       : rc;
 	}
 	return -1;
 }

@@ -11,7 +11,7 @@
 #include <snapctl/base/text.h>
 
 #define STACK_IN_ID 100 /* a registry's tag has at most 128 characters */
-#define LAYERS_MAX (1u << 20)
+#define LAYERS_MAX  (1u << 20)
 
 void manifest_id(struct buf *out, const char *stack, int64_t created)
 {
@@ -49,7 +49,8 @@ bool manifest_time(const char *s, int64_t *out)
 	return strcmp(text_utc(again, (time_t)*out, 0), s) == 0;
 }
 
-/* -- writing ---------------------------------------------------------------- */
+/* -- writing ----------------------------------------------------------------
+ */
 
 /* Layers being collected. */
 struct layers {
@@ -136,8 +137,7 @@ static int make_layers(const struct snapshot *s, json_t *array,
 		       struct sc_err *err)
 {
 	struct layers l = { array, json_object(), json_object() };
-	int rc = l.array && l.digests && l.titles ? 0 :
-						    sc_oom(err, "manifest");
+	int rc = l.array && l.digests && l.titles ? 0 : sc_oom(err, "manifest");
 
 	for (size_t i = 0; rc == 0 && i < s->nvolumes; i++)
 		rc = add_packs(&l, &s->volumes[i], err);
@@ -188,16 +188,16 @@ json_t *manifest_descriptor(const struct snapshot *s,
 	char digest[DIGEST_STR], when[32];
 
 	digest_str(manifest, digest);
-	return json_pack("{s:s, s:s, s:I, s:s, s:{s:s, s:s, s:s}}",
-			 "mediaType", MEDIA_MANIFEST, "digest", digest,
-			 "size", (json_int_t)size, "artifactType",
-			 MEDIA_SNAPSHOT, "annotations", NOTE_REF, s->id,
-			 NOTE_CREATED,
+	return json_pack("{s:s, s:s, s:I, s:s, s:{s:s, s:s, s:s}}", "mediaType",
+			 MEDIA_MANIFEST, "digest", digest, "size",
+			 (json_int_t)size, "artifactType", MEDIA_SNAPSHOT,
+			 "annotations", NOTE_REF, s->id, NOTE_CREATED,
 			 text_utc(when, (time_t)s->created, 0), NOTE_STACK,
 			 stack_note(s, &stack));
 }
 
-/* -- reading ---------------------------------------------------------------- */
+/* -- reading ----------------------------------------------------------------
+ */
 
 static int read_json(struct repo *r, const struct digest *d, size_t max,
 		     const char *what, uint64_t *size, json_t **out,
@@ -246,12 +246,12 @@ static int check_layers(const struct snapshot *s, const json_t *manifest,
 {
 	const json_t *found = json_object_get(manifest, "layers");
 	json_t *wanted = json_array();
-	int rc = wanted ? make_layers(s, wanted, err) :
-			  sc_oom(err, "manifest");
+	int rc = wanted ? make_layers(s, wanted, err) : sc_oom(err, "manifest");
 
 	if (rc == 0 && !same_layers(wanted, found))
-		rc = sc_fail(err, SC_ECORRUPT, 0,
-			     "the manifest's layers are not those of its config");
+		rc = sc_fail(
+			err, SC_ECORRUPT, 0,
+			"the manifest's layers are not those of its config");
 	json_decref(wanted);
 	return rc;
 }
@@ -267,23 +267,25 @@ static int list_layers(const json_t *manifest, struct layer **out, size_t *n,
 	*out = calloc(*n + 1, sizeof(**out));
 	if (!*out)
 		return sc_oom(err, "layers");
-	json_array_foreach(all, i, l) {
+	json_array_foreach(all, i, l)
+	{
 		struct layer *to = &(*out)[i];
 
 		if (!layout_target(l, &to->digest, &to->length)) {
 			free(take_ptr(*out));
-			return sc_fail(err, SC_ECORRUPT, 0,
-				       "layer %zu of the manifest is no descriptor",
-				       i);
+			return sc_fail(
+				err, SC_ECORRUPT, 0,
+				"layer %zu of the manifest is no descriptor",
+				i);
 		}
 		to->index = has_media(l, MEDIA_INDEX);
 	}
 	return 0;
 }
 
-static int load_config(struct repo *r, const json_t *manifest,
-		       struct digest *d, uint64_t *size,
-		       struct snapshot **out, struct sc_err *err)
+static int load_config(struct repo *r, const json_t *manifest, struct digest *d,
+		       uint64_t *size, struct snapshot **out,
+		       struct sc_err *err)
 {
 	const json_t *desc = json_object_get(manifest, "config");
 	json_t *doc = NULL;
@@ -296,7 +298,8 @@ static int load_config(struct repo *r, const json_t *manifest,
 	rc = read_json(r, d, CONFIG_MAX, "config", &got, &doc, err);
 	if (rc == 0 && got != *size)
 		rc = sc_fail(err, SC_ECORRUPT, 0,
-			     "the manifest says %llu bytes of its config, it has %llu",
+			     "the manifest says %llu bytes of its config, it "
+			     "has %llu",
 			     (unsigned long long)*size,
 			     (unsigned long long)got);
 	if (rc == 0)
@@ -317,15 +320,15 @@ int manifest_load(struct repo *r, const struct digest *d, uint64_t size,
 
 	if (rc == 0 && got != size)
 		rc = sc_fail(err, SC_ECORRUPT, 0,
-			     "index.json says %llu bytes of the manifest, it has %llu",
-			     (unsigned long long)size,
-			     (unsigned long long)got);
+			     "index.json says %llu bytes of the manifest, it "
+			     "has %llu",
+			     (unsigned long long)size, (unsigned long long)got);
 	if (rc == 0 &&
 	    json_array_size(json_object_get(doc, "layers")) > LAYERS_MAX)
 		rc = sc_fail(err, SC_ECORRUPT, 0, "too many layers");
 	if (rc == 0)
 		rc = load_config(r, doc, config, config_size, &s, err);
-	if (rc == 0)
+	if (rc == 0 && s)
 		rc = check_layers(s, doc, err);
 	if (rc == 0 && layers)
 		rc = list_layers(doc, layers, n, err);

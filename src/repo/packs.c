@@ -82,12 +82,12 @@ int packs_append(struct packs *p, const void *stored, size_t n, uint32_t plain,
 	struct segment s = { .stored = (uint32_t)n, .plain = plain };
 
 	if (n == 0 || n > SEGMENT_STORED_MAX || plain > SEGMENT_PLAIN_MAX)
-		return sc_fail(err, SC_EPROTO, 0,
-			       "segment of %zu bytes (%u plain) is out of bounds",
-			       n, plain);
+		return sc_fail(
+			err, SC_EPROTO, 0,
+			"segment of %zu bytes (%u plain) is out of bounds", n,
+			plain);
 	/* At least one segment in each, however small the maximum. */
-	if (p->blob && blob_length(p->blob) + n > p->max &&
-	    seal(p, err) < 0)
+	if (p->blob && blob_length(p->blob) + n > p->max && seal(p, err) < 0)
 		return -1;
 	if (!p->blob && blob_new(p->repo, &p->blob, err) < 0)
 		return -1;

@@ -32,7 +32,8 @@ static int check_length(struct repo *r, const struct snapshot_volume *v,
 			       what, digest);
 	if (size != length)
 		return sc_fail(err, SC_ECORRUPT, 0,
-			       "volume %s: its %s, blob %s, has %llu bytes instead of %llu",
+			       "volume %s: its %s, blob %s, has %llu bytes "
+			       "instead of %llu",
 			       name, what, digest, (unsigned long long)size,
 			       (unsigned long long)length);
 	return 0;

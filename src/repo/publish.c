@@ -16,7 +16,7 @@
 #include <snapctl/base/mem.h>
 
 #define LOCK_PATIENCE 300 /* seconds; prune may hold it while it deletes */
-#define CLASHES_MAX 100000
+#define CLASHES_MAX   100000
 
 static bool id_taken(const json_t *index, const char *id)
 {
@@ -24,7 +24,8 @@ static bool id_taken(const json_t *index, const char *id)
 	size_t i;
 	json_t *d;
 
-	json_array_foreach(all, i, d) {
+	json_array_foreach(all, i, d)
+	{
 		const char *ref = layout_note(d, NOTE_REF);
 
 		if (ref && strcmp(ref, id) == 0)
@@ -81,11 +82,11 @@ static int put_documents(struct repo *r, const struct snapshot *s,
 	json_t *doc;
 
 	if (snapshot_encode(s, &doc, err) < 0 ||
-	    put_json(r, doc, CONFIG_MAX, "config", &config, &config_size,
-		     err) < 0 ||
+	    put_json(r, doc, CONFIG_MAX, "config", &config, &config_size, err) <
+		    0 ||
 	    manifest_encode(s, &config, config_size, &doc, err) < 0 ||
-	    put_json(r, doc, MANIFEST_MAX, "manifest", &manifest, &size,
-		     err) < 0)
+	    put_json(r, doc, MANIFEST_MAX, "manifest", &manifest, &size, err) <
+		    0)
 		return -1;
 	*descriptor = manifest_descriptor(s, &manifest, size);
 	return *descriptor ? 0 : sc_oom(err, "manifest");

@@ -15,12 +15,12 @@
 #include <snapctl/base/text.h>
 
 #define LAYOUT "{\"imageLayoutVersion\":\"1.0.0\"}"
-#define EMPTY_INDEX                                                           \
-	"{\"schemaVersion\":2,"                                               \
-	"\"mediaType\":\"application/vnd.oci.image.index.v1+json\","          \
+#define EMPTY_INDEX                                                  \
+	"{\"schemaVersion\":2,"                                      \
+	"\"mediaType\":\"application/vnd.oci.image.index.v1+json\"," \
 	"\"manifests\":[]}"
 #define NAME_MAX_SHOWN 256
-#define LOCK_PATIENCE 60 /* seconds; the lock "index" is held for moments */
+#define LOCK_PATIENCE  60 /* seconds; the lock "index" is held for moments */
 
 static const char *shown(char out[NAME_MAX_SHOWN], const char *path)
 {
@@ -64,13 +64,13 @@ int repo_free_space(const struct repo *r, uint64_t *bytes, struct sc_err *err)
 	struct statvfs v;
 
 	if (fstatvfs(r->dir, &v) < 0)
-		return sc_fail(err, SC_EIO, errno, "free space of %s",
-			       r->path);
+		return sc_fail(err, SC_EIO, errno, "free space of %s", r->path);
 	*bytes = (uint64_t)v.f_bavail * v.f_frsize;
 	return 0;
 }
 
-/* -- looking ---------------------------------------------------------------- */
+/* -- looking ----------------------------------------------------------------
+ */
 
 static bool exists(struct repo *r, const char *name)
 {
@@ -112,9 +112,11 @@ static int open_dirs(struct repo *r, const char *path, struct sc_err *err)
 
 	r->dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (r->dir < 0 && errno == ENOENT)
-		return sc_fail(err, SC_ENOTFOUND, 0,
-			       "no repository at %s (--repo DIR or SNAPCTL_REPO names another place; create makes one)",
-			       shown(name, path));
+		return sc_fail(
+			err, SC_ENOTFOUND, 0,
+			"no repository at %s (--repo DIR or SNAPCTL_REPO names "
+			"another place; create makes one)",
+			shown(name, path));
 	if (r->dir < 0 && errno == ENOTDIR)
 		return sc_fail(err, SC_EREFUSED, 0, "%s is not a directory",
 			       shown(name, path));
@@ -133,8 +135,7 @@ static int open_blobs(struct repo *r, struct sc_err *err)
 	r->blobs = openat(r->dir, "blobs/sha256",
 			  O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (r->blobs < 0 && errno == ENOENT)
-		return sc_fail(err, SC_ECORRUPT, 0,
-			       "blobs/sha256 is missing");
+		return sc_fail(err, SC_ECORRUPT, 0, "blobs/sha256 is missing");
 	if (r->blobs < 0)
 		return sc_fail(err, SC_EIO, errno, "open blobs/sha256");
 	return 0;
@@ -156,14 +157,18 @@ static int open_read(struct repo *r, const char *path, struct sc_err *err)
 	return 0;
 }
 
-/* -- making ----------------------------------------------------------------- */
+/* -- making -----------------------------------------------------------------
+ */
 
 static int make_parents(const char *path, struct sc_err *err)
 {
-	auto_free char *p = strdup(path);
+	auto_buf struct buf b = { 0 };
+	char *p;
 
-	if (!p)
+	buf_printf(&b, "%s", path);
+	if (!buf_cstr(&b))
 		return sc_oom(err, "path");
+	p = (char *)b.p;
 	for (char *at = p + 1; (at = strchr(at, '/')); *at++ = '/') {
 		*at = 0;
 		if (mkdir(p, 0700) < 0 && errno != EEXIST)
@@ -176,8 +181,9 @@ static int make_parents(const char *path, struct sc_err *err)
 /* Only what an interrupted repo_open can have left. */
 static int check_unused(struct repo *r, struct sc_err *err)
 {
-	static const char *const own[] = { ".", "..", "blobs", "index.json",
-					   "locks", "state", "lost+found" };
+	static const char *const own[] = { ".",		 "..",	  "blobs",
+					   "index.json", "locks", "state",
+					   "lost+found" };
 	int fd = openat(r->dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	DIR *d = fd < 0 ? NULL : fdopendir(fd);
 	char name[NAME_MAX_SHOWN];
@@ -197,7 +203,8 @@ static int check_unused(struct repo *r, struct sc_err *err)
 			known |= strcmp(e->d_name, own[i]) == 0;
 		if (!known)
 			rc = sc_fail(err, SC_EREFUSED, 0,
-				     "%s is not empty and no repository; nothing is put there",
+				     "%s is not empty and no repository; "
+				     "nothing is put there",
 				     shown(name, r->path));
 	}
 	closedir(d);
@@ -213,8 +220,8 @@ static int make_layout(struct repo *r, struct sc_err *err)
 	    io_mkdir(r->dir, "blobs/sha256", 0700, err) < 0)
 		return -1;
 	/* Durable before the file that says "this is a repository". */
-	auto_close int blobs = openat(r->dir, "blobs",
-				      O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	auto_close int blobs =
+		openat(r->dir, "blobs", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
 	if (blobs < 0)
 		return sc_fail(err, SC_EIO, errno, "open blobs");
@@ -224,8 +231,7 @@ static int make_layout(struct repo *r, struct sc_err *err)
 	    io_write_file(r->dir, "index.json", EMPTY_INDEX,
 			  strlen(EMPTY_INDEX), err) < 0)
 		return -1;
-	return io_write_file(r->dir, "oci-layout", LAYOUT, strlen(LAYOUT),
-			     err);
+	return io_write_file(r->dir, "oci-layout", LAYOUT, strlen(LAYOUT), err);
 }
 
 static int make(struct repo *r, struct sc_err *err)
@@ -273,16 +279,15 @@ static int open_write(struct repo *r, const char *path, struct sc_err *err)
 	return 0;
 }
 
-int repo_open(const char *path, int mode, struct repo **out,
-	      struct sc_err *err)
+int repo_open(const char *path, int mode, struct repo **out, struct sc_err *err)
 {
 	struct repo *r = repo_new();
 	int rc;
 
 	if (!r)
 		return sc_oom(err, "repository");
-	rc = mode == REPO_WRITE ? open_write(r, path, err) :
-				  open_read(r, path, err);
+	rc = mode == REPO_WRITE ? open_write(r, path, err)
+				: open_read(r, path, err);
 	if (rc < 0) {
 		repo_close(r);
 		return -1;

@@ -24,8 +24,8 @@ static int take_lock(int dir, int *fd, struct sc_err *err)
 {
 	struct stat st;
 
-	*fd = openat(dir, "lock",
-		     O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+	*fd = openat(dir, "lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW,
+		     0600);
 	if (*fd < 0 && errno == ENOENT)
 		return 0; /* the directory was removed meanwhile */
 	if (*fd < 0)
@@ -51,13 +51,15 @@ static int try_start(struct repo *r, int partial, struct sc_err *err)
 	if (io_random_name(r->run_name, sizeof(r->run_name), "run-", err) < 0)
 		return -1;
 	if (mkdirat(partial, r->run_name, 0700) < 0)
-		return errno == EEXIST ? 0 :
-		       sc_fail(err, SC_EIO, errno, "create %s", r->run_name);
+		return errno == EEXIST ? 0
+				       : sc_fail(err, SC_EIO, errno,
+						 "create %s", r->run_name);
 	r->run = openat(partial, r->run_name,
 			O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
 	if (r->run < 0)
-		return errno == ENOENT ? 0 :
-		       sc_fail(err, SC_EIO, errno, "open %s", r->run_name);
+		return errno == ENOENT ? 0
+				       : sc_fail(err, SC_EIO, errno, "open %s",
+						 r->run_name);
 	rc = take_lock(r->run, &r->run_lock, err);
 	if (rc == 1)
 		return 1;
@@ -131,9 +133,8 @@ void run_end(struct repo *r)
 
 static int sweep_one(int partial, const char *name, struct sc_err *err)
 {
-	auto_close int dir = openat(partial, name,
-				    O_RDONLY | O_DIRECTORY | O_CLOEXEC |
-					    O_NOFOLLOW);
+	auto_close int dir = openat(
+		partial, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
 	auto_close int lock = -1;
 	int rc;
 

@@ -22,71 +22,53 @@
 #include "fields.h"
 
 #define CONFIG_VERSION 1
-#define VOLUMES_MAX 65536
+#define VOLUMES_MAX    65536
 
-#define F(type, member, kind) { #member, kind, offsetof(type, member), false }
-#define F_REQ(type, member, kind) \
-	{ #member, kind, offsetof(type, member), true }
+#define F(type, member, kind)                                \
+	{                                                    \
+#member, kind, offsetof(type, member), false \
+	}
+#define F_REQ(type, member, kind)                           \
+	{                                                   \
+#member, kind, offsetof(type, member), true \
+	}
 
 #define S struct snapshot
 static const struct field snapshot_fields[] = {
-	F_REQ(S, id, FIELD_STR),
-	F_REQ(S, stack, FIELD_STR),
-	F_REQ(S, created, FIELD_TIME),
-	F(S, tool, FIELD_STR),
-	F(S, engine_id, FIELD_STR),
-	F(S, engine_version, FIELD_STR),
-	F(S, engine_host, FIELD_STR),
-	F(S, engine_name, FIELD_STR),
-	F(S, mode, FIELD_STR),
-	F(S, note, FIELD_STR),
-	F(S, tags, FIELD_STRV),
-	F(S, clean, FIELD_BOOL),
-	F(S, torn, FIELD_BOOL),
-	F(S, incomplete, FIELD_BOOL),
-	F(S, downtime, FIELD_REAL),
-	F(S, duration, FIELD_REAL),
-	F(S, config_hash, FIELD_STR),
-	F(S, uid_map, FIELD_STR),
+	F_REQ(S, id, FIELD_STR),       F_REQ(S, stack, FIELD_STR),
+	F_REQ(S, created, FIELD_TIME), F(S, tool, FIELD_STR),
+	F(S, engine_id, FIELD_STR),    F(S, engine_version, FIELD_STR),
+	F(S, engine_host, FIELD_STR),  F(S, engine_name, FIELD_STR),
+	F(S, mode, FIELD_STR),	       F(S, note, FIELD_STR),
+	F(S, tags, FIELD_STRV),	       F(S, clean, FIELD_BOOL),
+	F(S, torn, FIELD_BOOL),	       F(S, incomplete, FIELD_BOOL),
+	F(S, downtime, FIELD_REAL),    F(S, duration, FIELD_REAL),
+	F(S, config_hash, FIELD_STR),  F(S, uid_map, FIELD_STR),
 	F(S, warnings, FIELD_STRV),
 };
 #undef S
 
 #define V struct snapshot_volume
 static const struct field volume_fields[] = {
-	F_REQ(V, name, FIELD_STR),
-	F(V, type, FIELD_STR),
-	F(V, driver, FIELD_STR),
-	F(V, source, FIELD_STR),
-	F(V, service, FIELD_STR),
-	F(V, target, FIELD_STR),
-	F(V, number, FIELD_UINT),
-	F(V, targets, FIELD_STRV),
-	F_REQ(V, index, FIELD_DIGEST),
-	F_REQ(V, index_length, FIELD_U64),
-	F(V, entries, FIELD_U64),
-	F(V, bytes, FIELD_U64),
-	F(V, chunks, FIELD_U64),
-	F(V, new_bytes, FIELD_U64),
-	F(V, stored_bytes, FIELD_U64),
-	F(V, unreadable, FIELD_U64),
-	F(V, changed, FIELD_U64),
-	F(V, sockets, FIELD_U64),
-	F(V, mounts, FIELD_U64),
-	F(V, trusted_seen, FIELD_BOOL),
+	F_REQ(V, name, FIELD_STR),     F(V, type, FIELD_STR),
+	F(V, driver, FIELD_STR),       F(V, source, FIELD_STR),
+	F(V, service, FIELD_STR),      F(V, target, FIELD_STR),
+	F(V, number, FIELD_UINT),      F(V, targets, FIELD_STRV),
+	F_REQ(V, index, FIELD_DIGEST), F_REQ(V, index_length, FIELD_U64),
+	F(V, entries, FIELD_U64),      F(V, bytes, FIELD_U64),
+	F(V, chunks, FIELD_U64),       F(V, new_bytes, FIELD_U64),
+	F(V, stored_bytes, FIELD_U64), F(V, unreadable, FIELD_U64),
+	F(V, changed, FIELD_U64),      F(V, sockets, FIELD_U64),
+	F(V, mounts, FIELD_U64),       F(V, trusted_seen, FIELD_BOOL),
 };
 #undef V
 
 #define C struct snapshot_container
 static const struct field container_fields[] = {
-	F_REQ(C, name, FIELD_STR),
-	F(C, service, FIELD_STR),
-	F(C, image, FIELD_STR),
-	F(C, image_id, FIELD_STR),
-	F(C, digests, FIELD_STRV),
-	F(C, number, FIELD_UINT),
-	F(C, state, FIELD_STR),
-	F(C, how, FIELD_STR),
+	F_REQ(C, name, FIELD_STR),    F(C, service, FIELD_STR),
+	F(C, image, FIELD_STR),	      F(C, image_id, FIELD_STR),
+	F(C, digests, FIELD_STRV),    F(C, number, FIELD_UINT),
+	F(C, state, FIELD_STR),	      F(C, how, FIELD_STR),
 	F(C, config_hash, FIELD_STR),
 };
 #undef C
@@ -134,10 +116,10 @@ static int pack_encode(const void *item, json_t *obj, struct sc_err *err);
 static int pack_decode(void *item, const json_t *obj, const char *where,
 		       struct sc_err *err);
 
-#define LIST(name, owner, array, n, table)                                    \
-	.key = name, .items = offsetof(owner, array),                         \
-	.count = offsetof(owner, n), .size = sizeof(*((owner *)0)->array),    \
-	.fields = table, .nfields = ARRAY_LEN(table)
+#define LIST(name, owner, array, n, table)                                 \
+	.key = (name), .items = offsetof(owner, array),                    \
+	.count = offsetof(owner, n), .size = sizeof(*((owner *)0)->array), \
+	.fields = (table), .nfields = ARRAY_LEN(table)
 
 static const struct list snapshot_lists[] = {
 	{ LIST("volumes", struct snapshot, volumes, nvolumes, volume_fields),
@@ -157,7 +139,8 @@ static const struct list volume_lists[] = {
 	  .encode = pack_encode, .decode = pack_decode },
 };
 
-/* -- lists ------------------------------------------------------------------ */
+/* -- lists ------------------------------------------------------------------
+ */
 
 static void list_clear(const struct list *l, void *owner)
 {
@@ -226,7 +209,8 @@ static int list_decode(const struct list *l, void *owner, const json_t *obj,
 	return 0;
 }
 
-/* -- elements --------------------------------------------------------------- */
+/* -- elements ---------------------------------------------------------------
+ */
 
 static int volume_encode(const void *item, json_t *obj, struct sc_err *err)
 {
@@ -275,8 +259,9 @@ static int pack_encode(const void *item, json_t *obj, struct sc_err *err)
 	const struct pack_ref *p = item;
 	const char *kind = p->kind == PACK_TAR ? "tar" : "chunks";
 
-	return json_object_set_new(obj, "kind", json_string(kind)) ?
-		       sc_oom(err, "kind") : 0;
+	return json_object_set_new(obj, "kind", json_string(kind))
+		       ? sc_oom(err, "kind")
+		       : 0;
 }
 
 static int pack_decode(void *item, const json_t *obj, const char *where,
@@ -295,7 +280,8 @@ static int pack_decode(void *item, const json_t *obj, const char *where,
 	return 0;
 }
 
-/* -- the whole -------------------------------------------------------------- */
+/* -- the whole --------------------------------------------------------------
+ */
 
 struct snapshot *snapshot_new(void)
 {
@@ -321,16 +307,15 @@ struct snapshot_volume *snapshot_volume(const struct snapshot *s,
 	return NULL;
 }
 
-int snapshot_encode(const struct snapshot *s, json_t **out,
-		    struct sc_err *err)
+int snapshot_encode(const struct snapshot *s, json_t **out, struct sc_err *err)
 {
 	json_t *doc = json_pack("{s:i}", "version", CONFIG_VERSION);
 	int rc;
 
 	if (!doc)
 		return sc_oom(err, "snapshot");
-	rc = fields_encode(snapshot_fields, ARRAY_LEN(snapshot_fields), s,
-			   doc, err);
+	rc = fields_encode(snapshot_fields, ARRAY_LEN(snapshot_fields), s, doc,
+			   err);
 	for (size_t i = 0; rc == 0 && i < ARRAY_LEN(snapshot_lists); i++)
 		rc = list_encode(&snapshot_lists[i], s, doc, err);
 	if (rc < 0) {
@@ -371,7 +356,8 @@ static int decode_into(struct snapshot *s, const json_t *doc,
 		return sc_fail(err, SC_ECORRUPT, 0, "version is missing");
 	if (json_integer_value(version) > CONFIG_VERSION)
 		return sc_fail(err, SC_EPROTO, 0,
-			       "written by a newer snapctl (version %lld, this one knows %d)",
+			       "written by a newer snapctl (version %lld, this "
+			       "one knows %d)",
 			       (long long)json_integer_value(version),
 			       CONFIG_VERSION);
 	if (json_array_size(json_object_get(doc, "volumes")) > VOLUMES_MAX)
@@ -382,8 +368,8 @@ static int decode_into(struct snapshot *s, const json_t *doc,
 			  "snapshot", err) < 0)
 		return -1;
 	for (size_t i = 0; i < ARRAY_LEN(snapshot_lists); i++)
-		if (list_decode(&snapshot_lists[i], s, doc, "snapshot",
-				err) < 0)
+		if (list_decode(&snapshot_lists[i], s, doc, "snapshot", err) <
+		    0)
 			return -1;
 	return check_names(s, err);
 }

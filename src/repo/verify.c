@@ -19,7 +19,7 @@ struct item {
 	size_t snapshot;	/* number in ids */
 	struct pack_ref *packs; /* of an index: what it must refer to */
 	size_t npacks;
-	size_t first, count;	/* in touched: all snapshots that need it */
+	size_t first, count; /* in touched: all snapshots that need it */
 	bool index, bad;
 };
 
@@ -100,7 +100,8 @@ int verify_threads(struct verify *v, size_t jobs,
 	return rc;
 }
 
-/* -- the documents ---------------------------------------------------------- */
+/* -- the documents ----------------------------------------------------------
+ */
 
 static void check_layout(struct plan *p)
 {
@@ -114,13 +115,14 @@ static void check_layout(struct plan *p)
 static void check_keys(struct plan *p, const json_t *index)
 {
 	static const char *const known[] = { "schemaVersion", "mediaType",
-					     "artifactType", "manifests",
-					     "subject", "annotations" };
+					     "artifactType",  "manifests",
+					     "subject",	      "annotations" };
 	const char *media = layout_str(index, "mediaType");
 	const char *key;
 	json_t *value;
 
-	json_object_foreach((json_t *)index, key, value) {
+	json_object_foreach((json_t *)index, key, value)
+	{
 		bool ok = false;
 
 		for (size_t i = 0; i < ARRAY_LEN(known); i++)
@@ -139,8 +141,8 @@ static void check_keys(struct plan *p, const json_t *index)
 /* An entry of ours follows from the snapshot, to the last field. A tool that
  * does not know artifactType may have dropped that. */
 static int check_entry(struct plan *p, const json_t *desc,
-		       const struct snapshot_ref *ref,
-		       const struct snapshot *s, struct sc_err *err)
+		       const struct snapshot_ref *ref, const struct snapshot *s,
+		       struct sc_err *err)
 {
 	json_t *want;
 
@@ -152,8 +154,10 @@ static int check_entry(struct plan *p, const json_t *desc,
 	if (!json_object_get(desc, "artifactType"))
 		(void)json_object_del(want, "artifactType");
 	if (!json_equal(want, desc))
-		verify_problem(&p->v, "index.json", one((const char *const *)&ref->id),
-			       "its entry in index.json is not what the snapshot says");
+		verify_problem(&p->v, "index.json",
+			       one((const char *const *)&ref->id),
+			       "its entry in index.json is not what the "
+			       "snapshot says");
 	json_decref(want);
 	return 0;
 }
@@ -191,12 +195,12 @@ static int note_id(struct plan *p, const char *id, struct sc_err *err)
 {
 	for (size_t i = 0; i < p->nids; i++)
 		if (strcmp(p->ids[i], id) == 0) {
-			verify_problem(&p->v, "index.json", one(&id),
-				       "two entries of index.json have its name");
+			verify_problem(
+				&p->v, "index.json", one(&id),
+				"two entries of index.json have its name");
 			break;
 		}
-	if (mem_grow(&p->ids, &p->ids_cap, p->nids + 1,
-		     sizeof(*p->ids)) < 0 ||
+	if (mem_grow(&p->ids, &p->ids_cap, p->nids + 1, sizeof(*p->ids)) < 0 ||
 	    !(p->ids[p->nids] = strdup(id)))
 		return sc_oom(err, "snapshots");
 	p->nids++;
@@ -219,10 +223,9 @@ static int check_documents(struct plan *p, const json_t *desc,
 	if (manifest_load(p->v.repo, &ref->manifest, ref->manifest_size, &s,
 			  &layers, &n, &config, &config_size, &why) < 0) {
 		digest_str(&config, blob);
-		return verify_found(&p->v,
-				    strstr(why.msg, blob) ? blob : manifest,
-				    one((const char *const *)&ref->id), &why,
-				    err);
+		return verify_found(
+			&p->v, strstr(why.msg, blob) ? blob : manifest,
+			one((const char *const *)&ref->id), &why, err);
 	}
 	p->v.out->blobs += 2;
 	p->v.out->bytes += ref->manifest_size + config_size;
@@ -252,7 +255,8 @@ static int check_snapshot(struct plan *p, const json_t *desc,
 		return -1;
 	p->v.out->snapshots++;
 	if (ref->damage)
-		verify_problem(&p->v, "index.json", one((const char *const *)&ref->id), ref->damage);
+		verify_problem(&p->v, "index.json",
+			       one((const char *const *)&ref->id), ref->damage);
 	if (!layout_target(desc, &d, &size))
 		return 0;
 	return check_documents(p, desc, ref, err);
@@ -265,7 +269,8 @@ static int check_list(struct plan *p, const json_t *index,
 	size_t i;
 	json_t *d;
 
-	json_array_foreach(all, i, d) {
+	json_array_foreach(all, i, d)
+	{
 		struct snapshot_ref ref = { 0 };
 		int rc = find_one(p->v.repo, d, &ref, err);
 
@@ -278,12 +283,13 @@ static int check_list(struct plan *p, const json_t *index,
 	for (i = 0; i < n; i++)
 		if (!wanted(ids[i], (const char *const *)p->ids, p->nids) ||
 		    !p->nids)
-			return sc_fail(err, SC_ENOTFOUND, 0,
-				       "no snapshot %s", ids[i]);
+			return sc_fail(err, SC_ENOTFOUND, 0, "no snapshot %s",
+				       ids[i]);
 	return 0;
 }
 
-/* -- the blobs -------------------------------------------------------------- */
+/* -- the blobs --------------------------------------------------------------
+ */
 
 static int by_digest(const void *a, const void *b)
 {
@@ -349,7 +355,8 @@ static int blob_worker(void *arg, struct sc_err *err)
 	}
 }
 
-/* -- the indexes ------------------------------------------------------------ */
+/* -- the indexes ------------------------------------------------------------
+ */
 
 static bool same_packs(const struct item *it, const struct chunk_table *t)
 {
@@ -363,9 +370,8 @@ static bool same_packs(const struct item *it, const struct chunk_table *t)
 	return true;
 }
 
-static int load_tables(struct plan *p, const struct item *it,
-		       const char *name, struct chunk_table *t,
-		       struct sc_err *err)
+static int load_tables(struct plan *p, const struct item *it, const char *name,
+		       struct chunk_table *t, struct sc_err *err)
 {
 	struct index_reader *r = NULL;
 	struct index_source src;
@@ -374,8 +380,9 @@ static int load_tables(struct plan *p, const struct item *it,
 	int rc = blob_open(p->v.repo, &it->digest, &fd, NULL, err);
 
 	if (rc <= 0)
-		return rc ? rc : sc_fail(err, SC_ECORRUPT, 0,
-					 "blob %s is missing", name);
+		return rc ? rc
+			  : sc_fail(err, SC_ECORRUPT, 0, "blob %s is missing",
+				    name);
 	src = index_source_fd(&fd, it->length);
 	rc = index_open(&src, name, &r, err);
 	if (rc == 0)
@@ -398,15 +405,17 @@ static int check_index(struct plan *p, const struct item *it,
 	if (load_tables(p, it, name, &t, &why) < 0)
 		rc = verify_found(&p->v, name, ids, &why, err);
 	else if (!same_packs(it, &t))
-		verify_problem(&p->v, name, ids,
-			       "the index refers to other packs than its snapshot");
+		verify_problem(
+			&p->v, name, ids,
+			"the index refers to other packs than its snapshot");
 	else if (p->v.o->deep)
 		rc = deep_check(&p->v, &p->seen, &t, ids, err);
 	chunk_table_free(&t);
 	return rc;
 }
 
-/* -- the whole -------------------------------------------------------------- */
+/* -- the whole --------------------------------------------------------------
+ */
 
 static int check_blobs(struct plan *p, struct sc_err *err)
 {
@@ -438,7 +447,8 @@ static int run(struct plan *p, const char *const *ids, size_t n,
 
 	check_layout(p);
 	if (layout_read(p->v.repo, &index, NULL, &why) < 0)
-		return verify_found(&p->v, "index.json", no_snapshot, &why, err);
+		return verify_found(&p->v, "index.json", no_snapshot, &why,
+				    err);
 	check_keys(p, index);
 	rc = check_list(p, index, ids, n, err);
 	json_decref(index);

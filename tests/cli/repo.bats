@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: MIT
 # list, show, verify on a repository, and what other tools make of it.
 
+# shellcheck disable=SC2154 # out, err, status: set by snapctl() in common
 load common
 
 setup()

@@ -21,10 +21,10 @@
  * A snapshot is one image manifest: artifactType
  * application/vnd.snapctl.snapshot.v1, config
  * application/vnd.snapctl.snapshot.v1+json, layers = every pack and every
- * index it needs, each with an org.opencontainers.image.title ("VOLUME.tar.zst",
- * "VOLUME.002.tar.zst" …, "VOLUME.index"), tag (ref.name in index.json) =
- * snapshot id. Everything read back is hostile: sizes are bounded (manifest
- * 4 MiB, config 64 MiB, index.json 256 MiB), digests checked.
+ * index it needs, each with an org.opencontainers.image.title
+ * ("VOLUME.tar.zst", "VOLUME.002.tar.zst" …, "VOLUME.index"), tag (ref.name in
+ * index.json) = snapshot id. Everything read back is hostile: sizes are bounded
+ * (manifest 4 MiB, config 64 MiB, index.json 256 MiB), digests checked.
  *
  * Nothing of a run is visible before repo_publish: blobs are temporaries in
  * state/partial, which die with the run (leftovers of dead runs are removed
@@ -45,12 +45,12 @@
 #include <snapctl/repo/snapshot.h>
 #include <snapctl/scan/index.h>
 
-#define MEDIA_MANIFEST "application/vnd.oci.image.manifest.v1+json"
-#define MEDIA_SNAPSHOT "application/vnd.snapctl.snapshot.v1"
-#define MEDIA_CONFIG   "application/vnd.snapctl.snapshot.v1+json"
-#define MEDIA_PACK_TAR "application/vnd.snapctl.pack.v1.tar+zstd"
+#define MEDIA_MANIFEST	  "application/vnd.oci.image.manifest.v1+json"
+#define MEDIA_SNAPSHOT	  "application/vnd.snapctl.snapshot.v1"
+#define MEDIA_CONFIG	  "application/vnd.snapctl.snapshot.v1+json"
+#define MEDIA_PACK_TAR	  "application/vnd.snapctl.pack.v1.tar+zstd"
 #define MEDIA_PACK_CHUNKS "application/vnd.snapctl.chunks.v1+zstd"
-#define MEDIA_INDEX    "application/vnd.snapctl.index.v1"
+#define MEDIA_INDEX	  "application/vnd.snapctl.index.v1"
 
 struct repo; /* used by one thread at a time, unless said otherwise */
 
@@ -67,8 +67,7 @@ int repo_open(const char *path, int mode, struct repo **out,
 void repo_close(struct repo *r); /* removes what this run left in partial */
 const char *repo_path(const struct repo *r); /* absolute */
 /* Free bytes where the repository lies. */
-int repo_free_space(const struct repo *r, uint64_t *bytes,
-		    struct sc_err *err);
+int repo_free_space(const struct repo *r, uint64_t *bytes, struct sc_err *err);
 
 /* -- lock.c ------------------------------------------------------------- */
 
@@ -138,8 +137,8 @@ int repo_publish(struct repo *r, struct snapshot *s, struct sc_err *err);
 /* -- find.c -------------------------------------------------------------- */
 
 struct snapshot_ref {
-	char *id;     /* tag */
-	char *stack;  /* from annotations of index.json, "" if none */
+	char *id;    /* tag */
+	char *stack; /* from annotations of index.json, "" if none */
 	int64_t created;
 	struct digest manifest;
 	uint64_t manifest_size;
@@ -166,7 +165,7 @@ int repo_load(struct repo *r, const struct snapshot_ref *ref,
 /* -- verify.c ----------------------------------------------------------- */
 
 struct verify_options {
-	bool deep; /* every chunk against its hash */
+	bool deep;	  /* every chunk against its hash */
 	unsigned threads; /* 0: one for each core */
 	/* Progress, may be NULL: bytes checked, and how many it will be
 	 * (grows with deep, which reads packs again). */

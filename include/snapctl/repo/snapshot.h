@@ -3,10 +3,10 @@
 #ifndef SNAPCTL_REPO_SNAPSHOT_H
 #define SNAPCTL_REPO_SNAPSHOT_H
 
+#include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <jansson.h>
 
 #include <snapctl/base/err.h>
 #include <snapctl/base/hash.h>
@@ -19,10 +19,10 @@ struct snapshot_label {
 enum snapshot_kind { SNAP_FULL, SNAP_INCREMENTAL, SNAP_UNCHANGED };
 
 struct snapshot_volume {
-	char *name;	/* key within the snapshot, unique */
-	char *type;	/* "volume", "anonymous", "bind" */
-	char *driver;	/* "" for a bind */
-	char *source;	/* host path of a bind, else "" */
+	char *name;		/* key within the snapshot, unique */
+	char *type;		/* "volume", "anonymous", "bind" */
+	char *driver;		/* "" for a bind */
+	char *source;		/* host path of a bind, else "" */
 	char *service, *target; /* of an anonymous volume, else "" */
 	unsigned number;
 	struct snapshot_label *options, *labels;
@@ -66,7 +66,7 @@ struct snapshot {
 	bool clean, torn, incomplete;
 	double downtime, duration; /* seconds */
 	char *config_hash;
-	char *uid_map; /* /proc/self/uid_map of the helper, "" for identity */
+	char *uid_map;	 /* /proc/self/uid_map of the helper, "" for identity */
 	char **warnings; /* texts of the run's notes */
 	struct snapshot_volume *volumes;
 	size_t nvolumes;
@@ -85,8 +85,7 @@ struct snapshot_volume *snapshot_volume(const struct snapshot *s,
  * document's "version" is 1; a higher one is SC_EPROTO. NULL strings are
  * written as "". Strings that are not UTF-8 (a compose file, a label) are
  * kept by escaping; see the implementation's header. */
-int snapshot_encode(const struct snapshot *s, json_t **out,
-		    struct sc_err *err);
+int snapshot_encode(const struct snapshot *s, json_t **out, struct sc_err *err);
 int snapshot_decode(const json_t *doc, struct snapshot **out,
 		    struct sc_err *err);
 

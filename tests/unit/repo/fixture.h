@@ -31,13 +31,13 @@
 /* What a call within OK fails with. */
 static struct sc_err failure;
 
-#define OK(call)                                                              \
-	do {                                                                  \
-		if ((call) < 0)                                               \
-			fail_msg("%s: %s", #call, failure.msg);               \
+#define OK(call)                                                \
+	do {                                                    \
+		if ((call) < 0)                                 \
+			fail_msg("%s: %s", #call, failure.msg); \
 	} while (0)
 
-#define CREATED 1790000000 /* 2026-09-21T14:13:20Z */
+#define CREATED	   1790000000 /* 2026-09-21T14:13:20Z */
 #define CREATED_ID "20260921T141320Z"
 
 struct place {
@@ -57,8 +57,8 @@ FIXTURE int place_setup(void **state)
 	return 0;
 }
 
-FIXTURE int place_remove_one(const char *path, const struct stat *st,
-			     int flag, struct FTW *ftw)
+FIXTURE int place_remove_one(const char *path, const struct stat *st, int flag,
+			     struct FTW *ftw)
 {
 	(void)st, (void)flag, (void)ftw;
 	return remove(path);
@@ -68,8 +68,8 @@ FIXTURE int place_teardown(void **state)
 {
 	struct place *p = *state;
 
-	assert_int_equal(nftw(p->dir, place_remove_one, 16,
-			      FTW_DEPTH | FTW_PHYS), 0);
+	assert_int_equal(
+		nftw(p->dir, place_remove_one, 16, FTW_DEPTH | FTW_PHYS), 0);
 	free(p);
 	return 0;
 }
@@ -100,8 +100,7 @@ FIXTURE unsigned count_files(const struct place *p, const char *dir)
 	return n;
 }
 
-FIXTURE void read_text(const struct place *p, const char *name,
-		       struct buf *out)
+FIXTURE void read_text(const struct place *p, const char *name, struct buf *out)
 {
 	char path[512];
 
@@ -187,8 +186,10 @@ FIXTURE struct tree *volume_tree(const struct chunk_table *t, uint64_t bytes)
 FIXTURE void write_index(struct repo *r, const struct chunk_table *t,
 			 uint64_t bytes, struct snapshot_volume *v)
 {
-	struct index_meta m = { .entries = 2, .chunks = t->nchunks,
-				.bytes = bytes, .chunk_avg = 65536 };
+	struct index_meta m = { .entries = 2,
+				.chunks = t->nchunks,
+				.bytes = bytes,
+				.chunk_avg = 65536 };
 	struct tree *tree = volume_tree(t, bytes);
 	struct blob_writer *w = NULL;
 	struct index_writer *iw = NULL;
@@ -205,7 +206,7 @@ FIXTURE void write_index(struct repo *r, const struct chunk_table *t,
 	tree_free(tree);
 }
 
-#define SEGMENT_BYTES 20000u
+#define SEGMENT_BYTES	  20000u
 #define CHUNKS_IN_SEGMENT 3u
 
 /* The chunk whose hash add_volume gets wrong, if it gets that far. */
@@ -229,8 +230,8 @@ FIXTURE void add_volume(struct repo *r, struct snapshot *s, const char *name,
 	OK(hash_new(&h, &failure));
 	for (uint32_t i = 0; i < nsegments; i++) {
 		fill_bytes(plain, sizeof(plain), seed + i);
-		OK(zst_encode(enc, plain, sizeof(plain), stored,
-			      sizeof(stored), &n, &failure));
+		OK(zst_encode(enc, plain, sizeof(plain), stored, sizeof(stored),
+			      &n, &failure));
 		OK(packs_append(packs, stored, n, sizeof(plain), &t, &failure));
 		for (uint32_t k = 0; k < CHUNKS_IN_SEGMENT; k++) {
 			struct chunk *c;
@@ -249,8 +250,7 @@ FIXTURE void add_volume(struct repo *r, struct snapshot *s, const char *name,
 	}
 	OK(packs_finish(packs, &t, &failure));
 	packs_free(packs);
-	OK(mem_grow(&s->volumes, &cap, s->nvolumes + 1,
-		    sizeof(*s->volumes)));
+	OK(mem_grow(&s->volumes, &cap, s->nvolumes + 1, sizeof(*s->volumes)));
 	v = &s->volumes[s->nvolumes++];
 	*v = (struct snapshot_volume){ .name = copy(name),
 				       .type = copy("volume"),

@@ -83,7 +83,11 @@ static void test_damaged_list(void **state)
 {
 	struct place *p = *state;
 	static const char *const bad[] = {
-		"", "{", "[]", "{}", "{\"schemaVersion\":2}",
+		"",
+		"{",
+		"[]",
+		"{}",
+		"{\"schemaVersion\":2}",
 		"{\"schemaVersion\":2,\"manifests\":{}}",
 		"{\"schemaVersion\":2,\"manifests\":[1]}",
 		"{\"schemaVersion\":1,\"manifests\":[]}",
@@ -293,10 +297,10 @@ static void test_not_regular(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(test_create),	   TEST(test_refusals),
-		TEST(test_damaged_list),   TEST(test_write_and_read),
-		TEST(test_large),	   TEST(test_leftovers),
-		TEST(test_heals),	   TEST(test_not_regular),
+		TEST(test_create),	 TEST(test_refusals),
+		TEST(test_damaged_list), TEST(test_write_and_read),
+		TEST(test_large),	 TEST(test_leftovers),
+		TEST(test_heals),	 TEST(test_not_regular),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

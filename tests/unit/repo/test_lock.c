@@ -77,16 +77,18 @@ static void test_busy_names_holder(void **state)
 	struct sc_err err = { 0 };
 	char pid[32], host[256];
 
-	assert_int_equal(repo_lock(r, "stack-web", LOCK_EXCLUSIVE, "x", 0,
-				   NULL, &l, &err), -1);
+	assert_int_equal(repo_lock(r, "stack-web", LOCK_EXCLUSIVE, "x", 0, NULL,
+				   &l, &err),
+			 -1);
 	assert_int_equal(err.code, SC_ELOCKED);
 	snprintf(pid, sizeof(pid), "pid %d on ", (int)h.pid);
 	assert_int_equal(gethostname(host, sizeof(host)), 0);
 	assert_non_null(strstr(err.msg, pid));
 	assert_non_null(strstr(err.msg, host));
 	assert_non_null(strstr(err.msg, "(create, since 20"));
-	assert_int_equal(repo_lock(r, "stack-web", LOCK_SHARED, "x", 0, NULL,
-				   &l, &err), -1);
+	assert_int_equal(
+		repo_lock(r, "stack-web", LOCK_SHARED, "x", 0, NULL, &l, &err),
+		-1);
 	assert_int_equal(err.code, SC_ELOCKED);
 	/* another stack's lock is another lock */
 	OK(repo_lock(r, "stack-mail", LOCK_EXCLUSIVE, "x", 0, NULL, &l,
@@ -107,10 +109,10 @@ static void test_shared(void **state)
 	struct repo_lock *l = NULL, *m = NULL;
 	struct sc_err err = { 0 };
 
-	OK(repo_lock(r, "repository", LOCK_SHARED, "x", 0, NULL, &l,
-		     &failure));
-	assert_int_equal(repo_lock(r, "repository", LOCK_EXCLUSIVE, "prune",
-				   0, NULL, &m, &err), -1);
+	OK(repo_lock(r, "repository", LOCK_SHARED, "x", 0, NULL, &l, &failure));
+	assert_int_equal(repo_lock(r, "repository", LOCK_EXCLUSIVE, "prune", 0,
+				   NULL, &m, &err),
+			 -1);
 	assert_int_equal(err.code, SC_ELOCKED);
 	repo_unlock(l);
 	reap(&h, 0);
@@ -195,12 +197,12 @@ static void wait_for(struct place *p, int sig, int wait)
 		     &failure));
 	pthread_join(t, NULL);
 	/* It is ours, not the child's that waited for it. */
-	assert_int_equal(repo_lock(r, "stack-web", LOCK_SHARED, "x", 0, NULL,
-				   &m, &err), -1);
+	assert_int_equal(
+		repo_lock(r, "stack-web", LOCK_SHARED, "x", 0, NULL, &m, &err),
+		-1);
 	assert_int_equal(err.code, SC_ELOCKED);
 	repo_unlock(l);
-	OK(repo_lock(r, "stack-web", LOCK_SHARED, "x", 0, NULL, &m,
-		     &failure));
+	OK(repo_lock(r, "stack-web", LOCK_SHARED, "x", 0, NULL, &m, &failure));
 	repo_unlock(m);
 	if (!sig)
 		a.h.tell = open("/dev/null", O_RDONLY | O_CLOEXEC);
@@ -228,8 +230,9 @@ static void test_timeout(void **state)
 	struct sc_err err = { 0 };
 	double t0 = now(), took;
 
-	assert_int_equal(repo_lock(r, "stack-web", LOCK_EXCLUSIVE, "x", 1,
-				   NULL, &l, &err), -1);
+	assert_int_equal(repo_lock(r, "stack-web", LOCK_EXCLUSIVE, "x", 1, NULL,
+				   &l, &err),
+			 -1);
 	took = now() - t0;
 	assert_int_equal(err.code, SC_ELOCKED);
 	assert_non_null(strstr(err.msg, "(create, since"));
@@ -263,8 +266,9 @@ static void test_cancel(void **state)
 
 	OK(cancel_init(&c, &failure));
 	assert_int_equal(pthread_create(&t, NULL, cancel_later, &c), 0);
-	assert_int_equal(repo_lock(r, "stack-web", LOCK_EXCLUSIVE, "x", -1,
-				   &c, &l, &err), -1);
+	assert_int_equal(repo_lock(r, "stack-web", LOCK_EXCLUSIVE, "x", -1, &c,
+				   &l, &err),
+			 -1);
 	pthread_join(t, NULL);
 	assert_int_equal(err.code, SC_EINTR);
 	assert_string_equal(err.msg, "interrupted by SIGTERM");
@@ -293,10 +297,8 @@ static void test_names(void **state)
 		longer[i][sizeof(longer[i]) - 2] = (char)('0' + i);
 		longer[i][sizeof(longer[i]) - 1] = 0;
 	}
-	OK(repo_lock(r, longer[0], LOCK_EXCLUSIVE, "x", 0, NULL, &a,
-		     &failure));
-	OK(repo_lock(r, longer[1], LOCK_EXCLUSIVE, "x", 0, NULL, &b,
-		     &failure));
+	OK(repo_lock(r, longer[0], LOCK_EXCLUSIVE, "x", 0, NULL, &a, &failure));
+	OK(repo_lock(r, longer[1], LOCK_EXCLUSIVE, "x", 0, NULL, &b, &failure));
 	repo_unlock(a);
 	repo_unlock(b);
 	assert_int_equal(count_files(p, "locks"), before + 4);
@@ -315,14 +317,16 @@ static void test_hostile_content(void **state)
 
 	memset(text, 'p', sizeof(text));
 	write_text(p, "locks/stack-web", text, sizeof(text));
-	assert_int_equal(repo_lock(r, "stack-web", LOCK_EXCLUSIVE, "x", 0,
-				   NULL, &l, &err), -1);
+	assert_int_equal(repo_lock(r, "stack-web", LOCK_EXCLUSIVE, "x", 0, NULL,
+				   &l, &err),
+			 -1);
 	assert_string_equal(err.msg, "lock \"stack-web\" is held by another "
 				     "run of snapctl");
 	strcpy(text, "pid \x1b[2J\nhost \xff\ncommand c\nsince s\n");
 	write_text(p, "locks/stack-web", text, strlen(text));
-	assert_int_equal(repo_lock(r, "stack-web", LOCK_EXCLUSIVE, "x", 0,
-				   NULL, &l, &err), -1);
+	assert_int_equal(repo_lock(r, "stack-web", LOCK_EXCLUSIVE, "x", 0, NULL,
+				   &l, &err),
+			 -1);
 	assert_string_equal(err.msg, "lock \"stack-web\" is held by pid "
 				     "\\x1b[2J on \\xff (c, since s)");
 	reap(&h, 0);
@@ -332,10 +336,14 @@ static void test_hostile_content(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(test_busy_names_holder), TEST(test_shared),
-		TEST(test_dead_holder),	      TEST(test_wait),
-		TEST(test_wait_dead),	      TEST(test_timeout),
-		TEST(test_cancel),	      TEST(test_names),
+		TEST(test_busy_names_holder),
+		TEST(test_shared),
+		TEST(test_dead_holder),
+		TEST(test_wait),
+		TEST(test_wait_dead),
+		TEST(test_timeout),
+		TEST(test_cancel),
+		TEST(test_names),
 		TEST(test_hostile_content),
 	};
 

@@ -3,12 +3,11 @@
  * one to a repository, for the tests of the command line. */
 #include "fixture.h"
 
+#include <jansson.h>
 #include <signal.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
-#include <jansson.h>
-
 
 static void test_publish_and_load(void **state)
 {
@@ -66,8 +65,8 @@ static void test_documents(void **state)
 	OK(blob_read(r, &ref.manifest, 1 << 20, &text, &failure));
 	m = json_loadb((char *)text.p, text.len, 0, NULL);
 	assert_non_null(m);
-	assert_int_equal(json_integer_value(json_object_get(m, "schemaVersion")),
-			 2);
+	assert_int_equal(
+		json_integer_value(json_object_get(m, "schemaVersion")), 2);
 	assert_string_equal(
 		json_string_value(json_object_get(m, "artifactType")),
 		MEDIA_SNAPSHOT);
@@ -82,9 +81,8 @@ static void test_documents(void **state)
 	assert_string_equal(mt, MEDIA_PACK_TAR);
 	assert_string_equal(title, "_._a_b.002.tar.zst");
 	d = json_array_get(layers, 2);
-	assert_string_equal(
-		json_string_value(json_object_get(d, "mediaType")),
-		MEDIA_INDEX);
+	assert_string_equal(json_string_value(json_object_get(d, "mediaType")),
+			    MEDIA_INDEX);
 	json_decref(m);
 
 	read_text(p, "index.json", &text);
@@ -95,14 +93,12 @@ static void test_documents(void **state)
 	assert_int_equal(json_integer_value(json_object_get(d, "size")),
 			 ref.manifest_size);
 	d = json_object_get(d, "annotations");
-	assert_string_equal(
-		json_string_value(json_object_get(
-			d, "org.opencontainers.image.ref.name")),
-		"web-" CREATED_ID);
-	assert_string_equal(
-		json_string_value(json_object_get(
-			d, "org.opencontainers.image.created")),
-		"2026-09-21T14:13:20Z");
+	assert_string_equal(json_string_value(json_object_get(
+				    d, "org.opencontainers.image.ref.name")),
+			    "web-" CREATED_ID);
+	assert_string_equal(json_string_value(json_object_get(
+				    d, "org.opencontainers.image.created")),
+			    "2026-09-21T14:13:20Z");
 	assert_string_equal(
 		json_string_value(json_object_get(d, "io.snapctl.stack")),
 		"web");
@@ -191,8 +187,9 @@ static const char foreign[] =
 	"\"application/vnd.oci.image.manifest.v1+json\",\"digest\":\"sha256:"
 	"0123456789012345678901234567890123456789012345678901234567890123\","
 	"\"size\":7,\"platform\":{\"os\":\"linux\",\"os.features\":[\"a\"]},"
-	"\"annotations\":{\"org.opencontainers.image.ref.name\":\"web-"
-	CREATED_ID "\",\"x\":\"\\u0000\\u00e4\"},\"unknown\":[1.5,null,true]}],"
+	"\"annotations\":{\"org.opencontainers.image.ref.name\":"
+	"\"web-" CREATED_ID
+	"\",\"x\":\"\\u0000\\u00e4\"},\"unknown\":[1.5,null,true]}],"
 	"\"annotations\":{\"by\":\"others\"},\"new\":{\"deep\":[{}]}}";
 
 static void test_foreign(void **state)
@@ -245,8 +242,7 @@ static void test_copied(void **state)
 		 "{\"schemaVersion\":2,\"manifests\":[{\"mediaType\":\"%s\","
 		 "\"digest\":\"%s\",\"size\":%llu,\"annotations\":{"
 		 "\"org.opencontainers.image.ref.name\":\"kept\"}}]}",
-		 MEDIA_MANIFEST, digest,
-		 (unsigned long long)ref.manifest_size);
+		 MEDIA_MANIFEST, digest, (unsigned long long)ref.manifest_size);
 	write_text(p, "index.json", text, strlen(text));
 	snapshot_ref_clear(&ref);
 	OK(repo_find(r, "latest", "web", &ref, &failure));
@@ -302,8 +298,8 @@ static void test_limit(void **state)
 	repo_close(r);
 	blobs = count_files(p, "blobs/sha256");
 	read_text(p, "index.json", &before);
-	publish_under_limit(p, 0);	/* the config's first byte */
-	publish_under_limit(p, 50000);	/* in the config */
+	publish_under_limit(p, 0);     /* the config's first byte */
+	publish_under_limit(p, 50000); /* in the config */
 	read_text(p, "index.json", &after);
 	assert_string_equal(before.p, after.p);
 	assert_int_equal(count_files(p, "blobs/sha256"), blobs);
@@ -422,11 +418,16 @@ static int make(const char *dir, const char *stack)
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(test_publish_and_load), TEST(test_documents),
-		TEST(test_clash),	     TEST(test_find),
-		TEST(test_foreign),	     TEST(test_copied),
-		TEST(test_limit),	     TEST(test_withdraw),
-		TEST(test_disk_full),	     TEST(test_missing_pack),
+		TEST(test_publish_and_load),
+		TEST(test_documents),
+		TEST(test_clash),
+		TEST(test_find),
+		TEST(test_foreign),
+		TEST(test_copied),
+		TEST(test_limit),
+		TEST(test_withdraw),
+		TEST(test_disk_full),
+		TEST(test_missing_pack),
 	};
 
 	if (argc == 4 && strcmp(argv[1], "--make") == 0)

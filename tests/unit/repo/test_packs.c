@@ -88,8 +88,7 @@ static void test_shared(void **state)
 	assert_int_equal(u.segments[0].pack, 0);
 	assert_int_equal(u.segments[0].offset, 2);
 	assert_int_equal(u.segments[1].pack, 1);
-	assert_int_equal(digest_cmp(&t.packs[1].digest, &u.packs[0].digest),
-			 0);
+	assert_int_equal(digest_cmp(&t.packs[1].digest, &u.packs[0].digest), 0);
 	publish_empty(r);
 	publish_and_compare(r, &t.packs[0], "t1t1t2t2");
 	publish_and_compare(r, &t.packs[1], "t3u1t4");
@@ -129,10 +128,12 @@ static void test_bounds(void **state)
 	OK(packs_new(r, PACK_TAR, 100, &p, &failure));
 	assert_int_equal(packs_append(p, "", 0, 1, &t, &failure), -1);
 	assert_int_equal(failure.code, SC_EPROTO);
-	assert_int_equal(packs_append(p, "x", 1, SEGMENT_PLAIN_MAX + 1, &t,
-				      &failure), -1);
-	assert_int_equal(packs_append(p, "x", SEGMENT_STORED_MAX + 1, 1, &t,
-				      &failure), -1);
+	assert_int_equal(
+		packs_append(p, "x", 1, SEGMENT_PLAIN_MAX + 1, &t, &failure),
+		-1);
+	assert_int_equal(
+		packs_append(p, "x", SEGMENT_STORED_MAX + 1, 1, &t, &failure),
+		-1);
 	assert_int_equal(t.nsegments, 0);
 	packs_free(p);
 	chunk_table_free(&t);

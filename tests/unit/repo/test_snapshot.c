@@ -10,9 +10,19 @@
 
 /* Text that no JSON string can hold, that looks escaped, that is empty. */
 static const char *const strings[] = {
-	"plain", "", "\xff\xfe", "a\\x41\\\\n", "\xc3\xa4\n\t\x01\x7f",
-	"\xed\xa0\x80\\", "\xf4\x90\x80\x80", "\xc0\xaf", "\xe2\x82",
-	"{\"escaped\":\"x\"}", "\xf0\x9f\x92\xbe", "\\", "\xff\\xff\\\\",
+	"plain",
+	"",
+	"\xff\xfe",
+	"a\\x41\\\\n",
+	"\xc3\xa4\n\t\x01\x7f",
+	"\xed\xa0\x80\\",
+	"\xf4\x90\x80\x80",
+	"\xc0\xaf",
+	"\xe2\x82",
+	"{\"escaped\":\"x\"}",
+	"\xf0\x9f\x92\xbe",
+	"\\",
+	"\xff\\xff\\\\",
 };
 
 static char **list_of(size_t n)
@@ -41,24 +51,37 @@ static void full_volume(struct snapshot_volume *v, const char *name,
 			const char *s)
 {
 	*v = (struct snapshot_volume){
-		.name = copy(name), .type = copy("anonymous"),
-		.driver = copy(s), .source = copy(s), .service = copy(s),
-		.target = copy(s), .number = UINT32_MAX,
-		.options = labels_of(2), .noptions = 2,
+		.name = copy(name),
+		.type = copy("anonymous"),
+		.driver = copy(s),
+		.source = copy(s),
+		.service = copy(s),
+		.target = copy(s),
+		.number = UINT32_MAX,
+		.options = labels_of(2),
+		.noptions = 2,
 		.labels = labels_of(ARRAY_LEN(strings)),
-		.nlabels = ARRAY_LEN(strings), .targets = list_of(3),
-		.index_length = INT64_MAX, .kind = SNAP_INCREMENTAL,
-		.entries = 1, .bytes = (uint64_t)1 << 60, .chunks = 3,
-		.new_bytes = 4, .stored_bytes = 5, .unreadable = 6,
-		.changed = 7, .sockets = 8, .mounts = 9,
-		.trusted_seen = true, .npacks = 2,
+		.nlabels = ARRAY_LEN(strings),
+		.targets = list_of(3),
+		.index_length = INT64_MAX,
+		.kind = SNAP_INCREMENTAL,
+		.entries = 1,
+		.bytes = (uint64_t)1 << 60,
+		.chunks = 3,
+		.new_bytes = 4,
+		.stored_bytes = 5,
+		.unreadable = 6,
+		.changed = 7,
+		.sockets = 8,
+		.mounts = 9,
+		.trusted_seen = true,
+		.npacks = 2,
 	};
 	memset(&v->index, 0xab, sizeof(v->index));
 	v->packs = calloc(2, sizeof(*v->packs));
 	assert_non_null(v->packs);
 	v->packs[0] = (struct pack_ref){ .length = 10, .kind = PACK_TAR };
-	v->packs[1] = (struct pack_ref){ .length = 11,
-					 .kind = PACK_CHUNKS };
+	v->packs[1] = (struct pack_ref){ .length = 11, .kind = PACK_CHUNKS };
 	v->packs[1].digest.b[31] = 1;
 }
 
@@ -91,9 +114,15 @@ static struct snapshot *full_snapshot(const char *s)
 	full_volume(&f->volumes[0], "one", s);
 	full_volume(&f->volumes[1], "tw\xff", s);
 	f->containers[0] = (struct snapshot_container){
-		.name = copy(s), .service = copy(s), .image = copy(s),
-		.image_id = copy(s), .digests = list_of(2), .number = 3,
-		.state = copy(s), .how = copy(s), .config_hash = copy(s),
+		.name = copy(s),
+		.service = copy(s),
+		.image = copy(s),
+		.image_id = copy(s),
+		.digests = list_of(2),
+		.number = 3,
+		.state = copy(s),
+		.how = copy(s),
+		.config_hash = copy(s),
 	};
 	f->files[0] = (struct snapshot_file){ copy(s), copy(s) };
 	return f;
@@ -163,8 +192,7 @@ static void assert_volume(const struct snapshot_volume *g,
 	}
 }
 
-static void assert_snapshot(const struct snapshot *g,
-			    const struct snapshot *w)
+static void assert_snapshot(const struct snapshot *g, const struct snapshot *w)
 {
 	assert_string_equal(g->id, w->id);
 	assert_string_equal(g->stack, w->stack);
@@ -226,14 +254,14 @@ static void test_readable(void **state)
 	s->note = copy("a\\b");
 	s->tool = copy("\xff\\");
 	doc = encode(s);
-	assert_int_equal(json_unpack(doc, "{s:i,s:s,s:s}", "version",
-				     &version, "created", &created, "note",
-				     &note), 0);
+	assert_int_equal(json_unpack(doc, "{s:i,s:s,s:s}", "version", &version,
+				     "created", &created, "note", &note),
+			 0);
 	assert_int_equal(version, 1);
 	assert_string_equal(created, "2026-09-21T14:13:20Z");
 	assert_string_equal(note, "a\\b");
-	assert_int_equal(json_unpack(doc, "{s:{s:s}}", "tool", "escaped",
-				     &note), 0);
+	assert_int_equal(
+		json_unpack(doc, "{s:{s:s}}", "tool", "escaped", &note), 0);
 	assert_string_equal(note, "\\xff\\\\");
 	json_decref(doc);
 	snapshot_free(s);
@@ -358,11 +386,11 @@ static json_t *wrong(unsigned i)
 static bool harmless(const char *key, unsigned i)
 {
 	static const char *const text[] = {
-		"id",	 "stack", "tool",   "engine_id", "engine_version",
-		"mode",	 "note",  "name",   "engine_host", "engine_name",
-		"type",	 "driver", "source", "service",	  "target", "key",
-		"value", "path",  "content", "image",	  "image_id", "how",
-		"state", "config_hash", "uid_map",
+		"id",	    "stack",  "tool",	"engine_id",   "engine_version",
+		"mode",	    "note",   "name",	"engine_host", "engine_name",
+		"type",	    "driver", "source", "service",     "target",
+		"key",	    "value",  "path",	"content",     "image",
+		"image_id", "how",    "state",	"config_hash", "uid_map",
 	};
 
 	if (i == 5)
@@ -379,7 +407,8 @@ static void try_all(json_t *doc, json_t *obj)
 	json_t *keys = json_copy(obj), *value;
 	const char *key;
 
-	json_object_foreach(keys, key, value) {
+	json_object_foreach(keys, key, value)
+	{
 		json_t *bad;
 
 		for (unsigned i = 0; (bad = wrong(i)); i++) {
@@ -409,8 +438,8 @@ static void test_wrong_types(void **state)
 
 static void test_missing(void **state)
 {
-	static const char *const top[] = { "version", "id", "stack",
-					   "created", "volumes" };
+	static const char *const top[] = { "version", "id", "stack", "created",
+					   "volumes" };
 	static const char *const volume[] = { "name", "kind", "index",
 					      "index_length", "packs" };
 	struct snapshot *s = full_snapshot("x"), *back = NULL;

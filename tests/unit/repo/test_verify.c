@@ -22,14 +22,12 @@ static void note(void *arg, const char *blob, const char *snapshot,
 	}
 }
 
-static struct found verify(struct repo *r, bool deep,
-			   struct verify_result *out)
+static struct found verify(struct repo *r, bool deep, struct verify_result *out)
 {
 	struct found f = { 0 };
-	struct verify_options o = { .deep = deep,
-				    .threads = 2,
-				    .problem = note,
-				    .arg = &f };
+	struct verify_options o = {
+		.deep = deep, .threads = 2, .problem = note, .arg = &f
+	};
 
 	OK(repo_verify(r, NULL, 0, &o, out, &failure));
 	assert_int_equal(f.n, out->problems);
@@ -86,9 +84,9 @@ static void test_clean(void **state)
 }
 
 /* Calls fn for the content of every blob and puts it back afterwards. */
-static void each_blob(struct place *p, void (*fn)(struct place *p,
-						  const char *name,
-						  struct buf *content))
+static void each_blob(struct place *p,
+		      void (*fn)(struct place *p, const char *name,
+				 struct buf *content))
 {
 	char path[256];
 	DIR *d;
@@ -198,8 +196,8 @@ static void test_index_json(void **state)
 			write_text(p, "index.json", text.p, text.len);
 			f = verify(r, false, &out);
 			if (!f.n)
-				fail_msg("flip of bit %u at %zu not found",
-					 bit, i);
+				fail_msg("flip of bit %u at %zu not found", bit,
+					 i);
 			/* Never the wrong one, never in silence. */
 			if (can_restore(r, "latest", &err)) {
 				struct snapshot_ref ref = { 0 };
@@ -339,10 +337,10 @@ static void test_cancel(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(test_clean),	   TEST(test_blobs),
-		TEST(test_missing),	   TEST(test_index_json),
-		TEST(test_layout),	   TEST(test_restore_refuses),
-		TEST(test_deep),	   TEST(test_other_index),
+		TEST(test_clean),   TEST(test_blobs),
+		TEST(test_missing), TEST(test_index_json),
+		TEST(test_layout),  TEST(test_restore_refuses),
+		TEST(test_deep),    TEST(test_other_index),
 		TEST(test_cancel),
 	};
 
