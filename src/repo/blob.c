@@ -25,19 +25,20 @@ struct blob_writer {
 
 int blob_new(struct repo *r, struct blob_writer **out, struct sc_err *err)
 {
-	struct blob_writer *w;
+	struct blob_writer *w = calloc(1, sizeof(*w));
 
-	if (!r->writable)
-		return sc_fail(err, SC_EREFUSED, 0,
-			       "the repository was opened for reading");
-	if (run_start(r, err) < 0)
+	if (!w) {
+		sc_oom(err, "blob");
 		return -1;
-	w = calloc(1, sizeof(*w));
-	if (!w)
-		return sc_oom(err, "blob");
+	}
 	w->repo = r;
 	w->fd = -1;
-	if (hash_new(&w->hash, err) < 0 ||
+	if (!r->writable) {
+		sc_fail(err, SC_EREFUSED, 0,
+			"the repository was opened for reading");
+		goto fail;
+	}
+	if (run_start(r, err) < 0 || hash_new(&w->hash, err) < 0 ||
 	    io_random_name(w->name, sizeof(w->name), "blob-", err) < 0)
 		goto fail;
 	w->fd = openat(r->run, w->name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC,
@@ -152,7 +153,7 @@ int blob_seal(struct blob_writer *w, struct digest *digest, uint64_t *length,
 int blob_document(struct repo *r, const void *p, size_t n, struct digest *d,
 		  struct sc_err *err)
 {
-	struct blob_writer *w = NULL;
+	struct blob_writer *w;
 
 	if (blob_new(r, &w, err) < 0)
 		return -1;
