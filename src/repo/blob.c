@@ -74,7 +74,7 @@ void blob_discard(struct blob_writer *w)
 int blob_write(struct blob_writer *w, const void *p, size_t n,
 	       struct sc_err *err)
 {
-	if (io_write_all(w->fd, p, n, "blob", err) < 0 ||
+	if (io_write_all(w->fd, p, n, w->repo->path, err) < 0 ||
 	    hash_update(w->hash, p, n, err) < 0)
 		return -1;
 	w->length += n;
@@ -119,7 +119,7 @@ static int remember(struct repo *r, const struct blob_writer *w,
 int blob_seal_as(struct blob_writer *w, const struct digest *digest,
 		 struct sc_err *err)
 {
-	int rc = io_fsync(w->fd, "blob", err);
+	int rc = io_fsync(w->fd, w->repo->path, err);
 
 	if (rc == 0)
 		rc = remember(w->repo, w, digest, err);
