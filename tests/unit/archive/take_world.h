@@ -411,7 +411,7 @@ static inline void assert_index(struct taken *t)
 	struct tree *tree = NULL;
 	struct pack_ref pack = { .length = t->stored.len, .kind = PACK_TAR };
 	struct digest d;
-	uint64_t size;
+	uint64_t size = 0;
 	char path[128];
 	int fd;
 

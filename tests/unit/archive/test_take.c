@@ -63,24 +63,23 @@ static void make_sizes(void)
 	write_file("sizes/zeros", 9 << 20, 0);
 }
 
-/* Deep enough that not all directories stay open. */
+/* Deep enough that not all directories stay open; a file before and one after
+ * the directory beneath. */
 static void make_deep(void)
 {
-	char path[1024] = "deep";
+	char path[1024] = "deep", file[1100];
+	size_t len = strlen(path);
 
 	for (int i = 0; i < 80; i++) {
 		assert_int_equal(mkdirat(src, path, 0755), 0);
-		strcat(path, "/d");
 		if (i % 9 == 0) {
-			char file[1100];
-
-			snprintf(file, sizeof(file), "%.*s/f",
-				 (int)strlen(path) - 2, path);
+			snprintf(file, sizeof(file), "%s/a", path);
 			write_file(file, 50, (uint64_t)i + 1);
-			snprintf(file, sizeof(file), "%.*s/z",
-				 (int)strlen(path) - 2, path);
+			snprintf(file, sizeof(file), "%s/z", path);
 			write_file(file, 60, (uint64_t)i + 2);
 		}
+		memcpy(path + len, "/d", 3);
+		len += 2;
 	}
 }
 
