@@ -161,6 +161,21 @@ static bool is_left_over(const struct docker_container *c)
 	return n != getpid() && kill((pid_t)n, 0) < 0 && errno == ESRCH;
 }
 
+/* A helper that outlives its run undoes its stage or finishes its commit, and
+ * exits. It must not be killed in the middle of that. */
+static int let_end(struct docker *d, const struct docker_container *c,
+		   struct sc_err *err)
+{
+	const char *command = docker_label(c->labels, c->nlabels,
+					   "io.snapctl.command");
+	int code;
+
+	if (c->state != DOCKER_RUNNING || !command ||
+	    strcmp(command, "restore") != 0)
+		return 0;
+	return docker_container_wait(d, c->id, &code, err);
+}
+
 /* The name is taken: remove a left-over (1: try again) or say who holds it. */
 static int look_at_holder(struct docker *d, const char *name,
 			  const char *stack, struct sc_err *err)
@@ -172,7 +187,9 @@ static int look_at_holder(struct docker *d, const char *name,
 	if (rc <= 0)
 		return rc < 0 ? -1 : 1; /* gone meanwhile */
 	if (is_left_over(c)) {
-		rc = docker_container_remove(d, c->id, true, err);
+		rc = let_end(d, c, err);
+		if (rc == 0)
+			rc = docker_container_remove(d, c->id, true, err);
 		rc = rc < 0 && err->code != SC_ENOTFOUND ? -1 : 1;
 	} else {
 		cmd = docker_label(c->labels, c->nlabels,

@@ -41,7 +41,9 @@ struct link {
 int link_open(struct docker *d, const struct session_options *o,
 	      const char *image, enum session_transport kind,
 	      struct link *out, bool *retry, struct sc_err *err);
-/* Cuts the connection; the container remains. */
+/* Ends the connection for whoever reads or writes on it, from any thread. */
+void link_abort(struct link *l);
+/* Cuts the connection, which nobody uses any more; the container remains. */
 void link_cut(struct link *l);
 /* Removes the container too. 0 or -1. */
 int link_close(struct docker *d, struct link *l, struct sc_err *err);
@@ -56,6 +58,8 @@ struct session {
 	struct frames frames;
 	struct frame in;
 	bool broken; /* no conversation any more: only removal */
+	bool ended;  /* a helper that writes has exited; how: */
+	int exit_code;
 	char *uid_map;
 	uint64_t got, got_bytes; /* frames since the command began */
 };
@@ -71,6 +75,12 @@ int session_next(struct session *s, struct sc_err *err);
 int session_finish(struct session *s, struct sc_err *err);
 /* *err becomes "the helper …" with how it ended; marks s broken. */
 int session_lost(struct session *s, struct sc_err *err);
+/* Something could not be sent: *err becomes the FAIL with which the helper
+ * ended before it heard us, or what session_lost says. */
+int session_unsent(struct session *s, struct sc_err *err);
+/* Ends the conversation with a helper that writes and waits until it has
+ * undone what it had not committed, or finished its commit. */
+int session_settle(struct session *s, struct sc_err *err);
 int session_protocol(struct session *s, const char *what,
 		     struct sc_err *err);
 

@@ -9,6 +9,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <snapctl/base/io.h>
@@ -117,11 +118,18 @@ static int accept_helper(struct docker *d, const struct session_options *o,
 		{ .fd = o->cancel ? o->cancel->fd : -1, .events = POLLIN },
 		{ .fd = docker_events_fd(ev), .events = POLLIN },
 	};
+	struct timespec began, now;
 	char how[256];
-	int rc;
+	int rc, left;
 
+	if (clock_gettime(CLOCK_MONOTONIC, &began) < 0)
+		return sc_fail(err, SC_EIO, errno, "read the clock");
 	for (;;) {
-		rc = poll(p, 3, CONNECT_MS);
+		/* Other containers' events must not keep us waiting. */
+		if (clock_gettime(CLOCK_MONOTONIC, &now) < 0)
+			return sc_fail(err, SC_EIO, errno, "read the clock");
+		left = CONNECT_MS - (int)(now.tv_sec - began.tv_sec) * 1000;
+		rc = poll(p, 3, left > 0 ? left : 0);
 		if (rc < 0 && errno == EINTR)
 			continue;
 		if (rc <= 0)
@@ -240,6 +248,15 @@ int link_open(struct docker *d, const struct session_options *o,
 		docker_shield(d, false);
 	}
 	return rc;
+}
+
+void link_abort(struct link *l)
+{
+	/* Closing would not wake another thread's poll. */
+	if (l->sock >= 0)
+		(void)shutdown(l->sock, SHUT_RDWR);
+	if (l->attach)
+		docker_attach_abort(l->attach);
 }
 
 void link_cut(struct link *l)

@@ -34,6 +34,41 @@ int session_lost(struct session *s, struct sc_err *err)
 		       *said ? "; it said: " : "", said);
 }
 
+/* So many frames may be on their way when a helper ends. */
+#define LAST_WORDS 1000
+
+int session_unsent(struct session *s, struct sc_err *err)
+{
+	struct sc_err unread;
+
+	s->broken = true;
+	if (err->code != SC_EIO && err->code != SC_EENGINE)
+		return -1;
+	for (int i = 0; i < LAST_WORDS; i++) {
+		if (frame_recv(&s->frames, &s->in, &unread) <= 0)
+			break;
+		if (s->in.type == FRAME_FAIL)
+			return frame_take_fail(&s->in, err);
+	}
+	return session_lost(s, err);
+}
+
+int session_settle(struct session *s, struct sc_err *err)
+{
+	int rc = 0;
+
+	s->broken = true;
+	link_cut(&s->link);
+	if (s->ended)
+		return 0;
+	docker_shield(s->d, true);
+	rc = docker_container_wait(s->d, s->link.container, &s->exit_code,
+				   err);
+	docker_shield(s->d, false);
+	s->ended = rc == 0;
+	return rc;
+}
+
 /* Any failure of the stream itself ends the conversation. A peer that closed
  * is told by how its container ended. */
 static int stream_failed(struct session *s, struct sc_err *err)
@@ -122,7 +157,12 @@ int session_next(struct session *s, struct sc_err *err)
 				return -1;
 			break;
 		case FRAME_FAIL:
-			return frame_take_fail(&s->in, err);
+			(void)frame_take_fail(&s->in, err);
+			/* A broken one, or a helper that found us to break
+			 * the protocol and has left. */
+			if (err->code == SC_EPROTO)
+				s->broken = true;
+			return -1;
 		default:
 			return 1;
 		}
@@ -145,7 +185,7 @@ int session_command(struct session *s, enum frame_type type, const void *p,
 	s->got = s->got_bytes = 0;
 	if (frame_send(&s->frames, type, FRAME_NO_VOLUME, NULL, 0, p, n,
 		       err) < 0)
-		return stream_failed(s, err);
+		return session_unsent(s, err);
 	return 0;
 }
 
@@ -168,7 +208,7 @@ static int check_hello(struct session *s, struct sc_err *err)
 	if (ntoken != FRAME_TOKEN_LEN ||
 	    memcmp(token, s->link.token, ntoken) != 0)
 		return session_protocol(s, "a wrong token", err);
-	s->uid_map = cur_str(&c, 4096);
+	s->uid_map = cur_str(&c, FRAME_UID_MAP_MAX);
 	if (!s->uid_map)
 		return session_protocol(s, "no uid map", err);
 	return 0;
@@ -279,10 +319,15 @@ void session_close(struct session *s)
 		return;
 	docker_shield(s->d, true);
 	s->link.fds.cancel = NULL;
-	/* A helper that no longer listens is removed all the same. */
+	/* A helper that no longer listens is removed all the same, but one
+	 * that writes is not killed in the middle of it: at the end of the
+	 * stream it undoes a stage, or finishes a commit, and exits. */
 	if (!s->broken)
 		(void)frame_send(&s->frames, FRAME_BYE, FRAME_NO_VOLUME, NULL,
 				 0, NULL, 0, &e);
+	if (s->o.write && session_settle(s, &e) < 0 && e.code != SC_ENOTFOUND)
+		notes_add(s->o.notes, NOTE_WARN,
+			  "the helper may have been interrupted: %s", e.msg);
 	if (link_close(s->d, &s->link, &e) < 0)
 		notes_add(s->o.notes, NOTE_WARN,
 			  "the helper container remains: %s", e.msg);
@@ -418,6 +463,9 @@ static int take_frame(struct taking *t, struct sc_err *err)
 	}
 	if (volume_of(t->s, err) < 0)
 		return -1;
+	if (t->s->in.volume < t->done)
+		return session_protocol(t->s, "a volume goes on after TAKEN",
+					err);
 	switch (t->s->in.type) {
 	case FRAME_SEGMENT:
 		return take_segment(t, err);

@@ -20,7 +20,7 @@ int session_index(struct session *s, unsigned volume, const void *p, size_t n,
 
 		if (frame_send(&s->frames, FRAME_INDEX, volume, NULL, 0, at,
 			       k, err) < 0)
-			return session_lost(s, err);
+			return session_unsent(s, err);
 		at += k;
 		n -= k;
 	}
@@ -66,6 +66,7 @@ struct staging {
 	struct session *s;
 	struct need *v;
 	size_t n, cap;
+	bool unsent; /* a send failed: what was sent may end within a frame */
 	/* The reader thread: takes what the helper says while we send. */
 	atomic_bool ended;
 	int rc;
@@ -127,8 +128,10 @@ static int send_segments(struct staging *st,
 			return -1;
 		if (frame_send(&st->s->frames, FRAME_SEGMENT,
 			       st->v[i].volume, NULL, 0, b.p, b.len,
-			       err) < 0)
+			       err) < 0) {
+			st->unsent = true;
 			return -1;
+		}
 	}
 	return 0;
 }
@@ -166,9 +169,11 @@ int session_stage(struct session *s,
 		goto out;
 	}
 	rc = send_segments(&st, get, arg, &ours);
-	if (rc < 0 && send_abort(s, ours.msg, &unsent) < 0)
-		link_cut(&s->link);
+	if (rc < 0 && (st.unsent || send_abort(s, ours.msg, &unsent) < 0))
+		link_abort(&s->link);
 	pthread_join(reader, NULL);
+	if (st.unsent)
+		s->broken = true;
 	/* A helper that failed throws segments away until it is told that no
 	 * more come. */
 	if (rc == 0 && st.rc < 0 && !s->broken &&
@@ -176,7 +181,7 @@ int session_stage(struct session *s,
 		s->broken = true;
 	/* Our own failure is the cause of what the helper then says; a lost
 	 * helper is the cause of a failed send. */
-	if (rc < 0 && (ours.code != SC_EIO || st.rc == 0))
+	if (rc < 0 && (st.rc == 0 || !st.unsent || ours.code != SC_EIO))
 		*err = ours;
 	else if (st.rc < 0)
 		*err = st.err;
@@ -218,5 +223,13 @@ int session_commit(struct session *s, struct sc_err *err)
 
 int session_undo(struct session *s, struct sc_err *err)
 {
-	return uninterrupted(s, FRAME_UNDO, err);
+	if (!s->broken)
+		return uninterrupted(s, FRAME_UNDO, err);
+	if (session_settle(s, err) < 0)
+		return -1;
+	if (s->exit_code == FRAME_EXIT_LEFT || s->exit_code > 128)
+		return sc_fail(err, SC_EENGINE, 0,
+			       "the helper ended (%d) and may have left its stage in the volumes; the next restore removes it",
+			       s->exit_code);
+	return 0;
 }

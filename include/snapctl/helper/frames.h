@@ -12,7 +12,10 @@
  * Session. The helper speaks first: HELLO. snapctl answers HELLO, then sends
  * one VOLUME for each volume, then commands, one at a time. Each command ends
  * with OK or FAIL from the helper; NOTE and PROGRESS may come in between.
- * After FAIL of PLAN, STAGE or RECHECK the helper still takes UNDO. snapctl
+ * PLAN, STAGE, RECHECK and COMMIT come in this order, each once (RECHECK may
+ * be repeated); SCAN and TAKE may come in between. After FAIL of one of them
+ * the helper still takes UNDO; after SC_EPARTIAL of COMMIT that fails, any
+ * other FAIL of COMMIT (SC_EREFUSED) has changed nothing. snapctl
  * may send ABORT while SCAN, TAKE or STAGE run; the helper then stops early
  * with FAIL. The end of the stream means ABORT, then BYE: the helper undoes
  * an uncommitted stage and exits; a commit that has begun is finished.
@@ -36,7 +39,8 @@
  * helper -> snapctl
  *   HELLO    u32 FRAME_MAGIC, varint version, varint features, bytes token,
  *            bytes /proc/self/uid_map
- *   OK       varint frames sent since the command began (this one not
+ *   OK       ends a command, as FAIL does: nothing follows until the next one;
+ *            varint frames sent since the command began (this one not
  *            counted), varint payload bytes of them
  *   FAIL     varint sc_code, varint errno, bytes message
  *   NOTE     varint note_kind, bytes text
@@ -70,6 +74,9 @@
 #define FRAME_HEADER	   8
 #define FRAME_TOKEN_LEN	   32 /* hex digits */
 #define FRAME_PIECE	   (256u << 10) /* INDEX and COLUMN payloads */
+#define FRAME_UID_MAP_MAX  (16u << 10)	/* the kernel allows 340 lines */
+/* The helper's exit status when a stage could not be removed. */
+#define FRAME_EXIT_LEFT	   4
 
 enum frame_type {
 	FRAME_HELLO = 1,

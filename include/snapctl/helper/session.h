@@ -60,7 +60,8 @@ struct session;
  * a helper left by a dead run is removed. */
 int session_open(struct docker *d, const struct session_options *o,
 		 struct session **out, struct sc_err *err);
-/* Says BYE, removes the container. Failure to remove it is a warning in
+/* Says BYE, waits for a helper that writes to end what it is at, removes the
+ * container. Failure to remove it is a warning in
  * notes. NULL allowed. */
 void session_close(struct session *s);
 const char *session_transport_name(const struct session *s);
@@ -106,7 +107,9 @@ int session_stage(struct session *s,
 int session_recheck(struct session *s, struct sc_err *err);
 /* Not interrupted by cancel. */
 int session_commit(struct session *s, struct sc_err *err);
-/* Undoes a stage. Not interrupted by cancel. */
+/* Undoes a stage. Not interrupted by cancel. Also when the conversation is
+ * over (a ^C, a lost connection): the helper then undoes by itself, and is
+ * waited for. */
 int session_undo(struct session *s, struct sc_err *err);
 
 #endif
