@@ -123,7 +123,7 @@ check: ## install what is missing, build, run every test
 	$(MAKE) -j$(JOBS) all unit-bins
 	$(MAKE) -k check-unit asan tsan check-engine
 
-check-engine: all $(BUILD)/tests/tools/treesum ## test the program, on a private engine
+check-engine: all $(BUILD)/tests/tools/treesum $(BUILD)/tests/unit/repo/test_manifest ## test the program, on a private engine
 	tests/run-engine.sh
 
 # With a sanitizer gcc sees ranges and paths that are not there.

@@ -13,29 +13,15 @@
 #include "cli.h"
 #include "commands.h"
 #include "known.h"
+#include "summary.h"
 #include "task.h"
 
 /* -- saying what was made ------------------------------------------------- */
 
-struct sums {
-	uint64_t size, stored;
-};
-
-static struct sums sum_of(const struct snapshot *s)
-{
-	struct sums r = { 0, 0 };
-
-	for (size_t i = 0; i < s->nvolumes; i++) {
-		r.size += s->volumes[i].bytes;
-		r.stored += s->volumes[i].stored_bytes;
-	}
-	return r;
-}
-
 static int print_json(struct task *t, const struct snapshot *s,
 		      struct sc_err *err)
 {
-	struct sums sum = sum_of(s);
+	struct summary sum = summary_of(s);
 	struct ui_json j = { 0 };
 	json_t *root = ui_json_object(&j), *list = ui_json_array(&j);
 
@@ -68,7 +54,7 @@ static int print_json(struct task *t, const struct snapshot *s,
 static int print_result(struct task *t, const struct snapshot *s,
 			struct sc_err *err)
 {
-	struct sums sum = sum_of(s);
+	struct summary sum = summary_of(s);
 	char size[16], stored[16], down[32], took[32];
 	auto_buf struct buf out = { 0 };
 
