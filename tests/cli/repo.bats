@@ -115,7 +115,7 @@ manifest()
 	damage "$blobs/$hex" 100
 	snapctl list --json
 	equal 3 "$status"
-	equal "$id damaged None" \
+	equal "$id damaged null" \
 		"$(json '.snapshots[0] | "\(.id) \(.status) \(.volumes)"')"
 	snapctl list web
 	equal 3 "$status"
