@@ -58,6 +58,7 @@ struct wref {
 struct partial {
 	uint32_t slot;
 	atomic_uint_least32_t left; /* chunks not written yet */
+	atomic_bool begun;	    /* somebody has given it its blocks */
 };
 
 struct identity {
@@ -92,6 +93,7 @@ struct restore {
 
 	struct timespec root_before, root_staged; /* mtimes of the root */
 	bool committing, rechecking;
+	bool direct; /* large files are written past the page cache */
 	pthread_mutex_t lock; /* plan: stack and removals; stage: the source */
 };
 
@@ -256,5 +258,31 @@ int rmake_plain(struct stager *s, uint32_t slot, struct sc_err *err);
 int rmake_link(struct stager *s, uint32_t slot, struct sc_err *err);
 /* The regular file is still as it was left: 1, else 0; or -1. */
 int rmake_same(struct stager *s, uint32_t slot, struct sc_err *err);
+
+/* -- direct.c ------------------------------------------------------------- */
+
+#define DIRECT_ALIGN 4096
+
+/* Whether the volume's file system takes direct writes well. */
+bool rdirect_volume(const struct restore *r);
+/* Whether the file is one for them. */
+bool rdirect_file(const struct restore *r, uint32_t slot);
+/* Gives a large file its blocks, once. */
+int rdirect_begin(struct restore *r, struct partial *p, int fd,
+		  struct sc_err *err);
+/* Writes what is aligned in memory and file alike, from *p and *off on, which
+ * it moves; what is left is to be written as usual. */
+int rdirect_write(int fd, const unsigned char **p, size_t *n, uint64_t *off,
+		  struct sc_err *err);
+
+/* -- flush.c -------------------------------------------------------------- */
+
+struct rflush;
+/* *out may be set on failure, for rflush_end. */
+int rflush_start(struct rflush **out, struct sc_err *err);
+void rflush_end(struct rflush *f); /* NULL allowed */
+/* Whole pages of n bytes at off: one that is under way would hold up the next
+ * write to it. fd: borrowed. */
+void rflush_add(struct rflush *f, int fd, uint64_t off, uint64_t len);
 
 #endif

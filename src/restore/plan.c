@@ -263,6 +263,7 @@ static int plan(struct restore *r, struct sc_err *err)
 	if (rlinks_build(r, err) < 0 || rplan_merge(r, err) < 0)
 		return -1;
 	place(r);
+	r->direct = rdirect_volume(r);
 	if (check_room(r, err) < 0 || rwork_build(r, err) < 0)
 		return -1;
 	count(r);

@@ -5,7 +5,7 @@
  * of entries without data until none is left, and after that segments: it
  * fetches one (under a lock, so they come in order), decompresses it, hashes
  * every chunk that is needed and writes them. So at most as many segments as
- * there are threads are in memory. A small file is created, filled, given its
+ * there are workers are in memory. A small file is created, filled, given its
  * metadata and closed in one go; a large one is opened for each segment, and
  * whoever writes its last chunk finishes it. Links and the metadata of
  * directories come last. */
@@ -23,12 +23,14 @@
 #include "internal.h"
 
 #define STRETCH	   256	     /* entries without data at a time */
+#define DIRECT_WAITERS 2
 #define EARLY_SYNC (1u << 18) /* writes from here on are sent off at once */
 
 struct stage {
 	struct restore *r;
 	const struct restore_source *src;
 	struct group *group;
+	struct rflush *flush;
 	atomic_uint_least32_t entry; /* the next stretch */
 	size_t need;		     /* the next segment; r->lock */
 };
@@ -38,7 +40,11 @@ struct worker {
 	struct stager s;
 	struct zst_dec *dec;
 	struct hash *hash;
-	struct buf stored, plain;
+	struct buf stored;
+	unsigned char *mem; /* aligned */
+	size_t mem_len;
+	unsigned char *plain; /* the segment's bytes, in mem */
+	size_t plain_len;
 	uint32_t *ids; /* chunks of the segment */
 	size_t ids_cap;
 };
@@ -90,6 +96,31 @@ static int corrupt(const struct worker *w, const struct batch *b,
 		       b->segment, what, rpath(w->g->r, slot, path));
 }
 
+/* Where in a page the segment has to begin for a large file's data to lie in
+ * memory as in the file. */
+static size_t skew(const struct worker *w, const struct batch *b)
+{
+	const struct chunk *all = w->g->r->chunks->chunks;
+
+	for (size_t i = 0; i < b->n; i++)
+		if (rdirect_file(w->g->r, b->refs[i].slot))
+			return (b->refs[i].off - all[b->refs[i].chunk].offset) %
+			       DIRECT_ALIGN;
+	return 0;
+}
+
+static int make_room(struct worker *w, size_t n, struct sc_err *err)
+{
+	size_t need = (n + 2 * DIRECT_ALIGN) & ~(size_t)(DIRECT_ALIGN - 1);
+
+	if (w->mem_len >= need)
+		return 0;
+	free(w->mem);
+	w->mem = aligned_alloc(DIRECT_ALIGN, need);
+	w->mem_len = w->mem ? need : 0;
+	return w->mem ? 0 : sc_oom(err, "segment");
+}
+
 static int unpack(struct worker *w, const struct batch *b, struct sc_err *err)
 {
 	const struct segment *s = &w->g->r->chunks->segments[b->segment];
@@ -102,14 +133,14 @@ static int unpack(struct worker *w, const struct batch *b, struct sc_err *err)
 			       err);
 	if (s->plain > SEGMENT_PLAIN_MAX)
 		return corrupt(w, b, b->refs[0].slot, "too long", err);
-	buf_clear(&w->plain);
-	if (!buf_reserve(&w->plain, s->plain ? s->plain : 1))
-		return sc_oom(err, "segment");
-	if (zst_decode(w->dec, w->stored.p, w->stored.len, w->plain.p,
+	if (make_room(w, s->plain, err) < 0)
+		return -1;
+	w->plain = w->mem + skew(w, b);
+	if (zst_decode(w->dec, w->stored.p, w->stored.len, w->plain,
 		       s->plain, "segment", err) < 0)
 		return sc_wrap(err, "data of %s",
 			       rpath(w->g->r, b->refs[0].slot, path));
-	w->plain.len = s->plain;
+	w->plain_len = s->plain;
 	return 0;
 }
 
@@ -153,9 +184,9 @@ static int check_chunk(struct worker *w, const struct batch *b, uint32_t id,
 	const struct chunk *c = &w->g->r->chunks->chunks[id];
 	struct digest d;
 
-	if (c->offset > w->plain.len || c->len > w->plain.len - c->offset)
+	if (c->offset > w->plain_len || c->len > w->plain_len - c->offset)
 		return corrupt(w, b, owner(b, id), "a chunk lies outside", err);
-	if (hash_once(w->hash, w->plain.p + c->offset, c->len, &d, err) < 0)
+	if (hash_once(w->hash, w->plain + c->offset, c->len, &d, err) < 0)
 		return -1;
 	if (digest_cmp(&d, &c->hash) != 0)
 		return corrupt(w, b, owner(b, id),
@@ -177,17 +208,50 @@ static int check_chunks(struct worker *w, const struct batch *b,
 
 /* -- writing -------------------------------------------------------------- */
 
-static int write_at(struct worker *w, int fd, uint32_t slot, const void *p,
-		    size_t n, uint64_t off, struct sc_err *err)
+static int write_cached(struct worker *w, int fd, const unsigned char *p,
+			size_t n, uint64_t off, struct sc_err *err)
+{
+	if (n == 0)
+		return 0;
+	if (io_pwrite_all(fd, p, n, off, STAGE_NAME, err) < 0)
+		return -1;
+	if (n >= EARLY_SYNC)
+		rflush_add(w->g->flush, fd, off, n);
+	return 0;
+}
+
+/* The parts of the first and the last page are shared with the segments
+ * before and after. */
+static int write_past_cache(struct worker *w, int fd, const unsigned char *p,
+			    size_t n, uint64_t off, struct sc_err *err)
+{
+	size_t head = -off % DIRECT_ALIGN;
+
+	if (head > n)
+		head = n;
+	if (write_cached(w, fd, p, head, off, err) < 0)
+		return -1;
+	p += head;
+	n -= head;
+	off += head;
+	if (rdirect_write(fd, &p, &n, &off, err) < 0)
+		return -1;
+	return write_cached(w, fd, p, n, off, err);
+}
+
+static int write_at(struct worker *w, int fd, uint32_t slot,
+		    const unsigned char *p, size_t n, uint64_t off,
+		    struct sc_err *err)
 {
 	char path[RPATH];
+	int rc;
 
-	if (io_pwrite_all(fd, p, n, off, STAGE_NAME, err) < 0)
+	if (n >= EARLY_SYNC && rdirect_file(w->g->r, slot))
+		rc = write_past_cache(w, fd, p, n, off, err);
+	else
+		rc = write_cached(w, fd, p, n, off, err);
+	if (rc < 0)
 		return sc_wrap(err, "%s", rpath(w->g->r, slot, path));
-	/* Only a hint: it makes the syncfs before the commit short. */
-	if (n >= EARLY_SYNC)
-		(void)sync_file_range(fd, (off_t)off, (off_t)n,
-				      SYNC_FILE_RANGE_WRITE);
 	if (w->g->r->o.bytes)
 		atomic_fetch_add(w->g->r->o.bytes, n);
 	return 0;
@@ -254,7 +318,7 @@ static int write_refs(struct worker *w, int fd, const struct wref *refs,
 				break;
 			len += d->len;
 		}
-		if (write_data(w, fd, refs[i].slot, w->plain.p + c->offset,
+		if (write_data(w, fd, refs[i].slot, w->plain + c->offset,
 			       len, refs[i].off, err) < 0)
 			return -1;
 	}
@@ -269,6 +333,7 @@ static int write_file(struct worker *w, const struct wref *refs, size_t n,
 	auto_close int fd = -1;
 
 	if (rmake_open(&w->s, slot, !p, &fd, err) < 0 ||
+	    (p && rdirect_begin(w->g->r, p, fd, err) < 0) ||
 	    write_refs(w, fd, refs, n, err) < 0)
 		return -1;
 	if (p && atomic_fetch_sub(&p->left, (uint32_t)n) != n)
@@ -343,8 +408,28 @@ static int work(void *arg, struct sc_err *err)
 	zst_dec_free(w.dec);
 	hash_free(w.hash);
 	buf_free(&w.stored);
-	buf_free(&w.plain);
+	free(w.mem);
 	free(w.ids);
+	return rc;
+}
+
+static int run_group(struct stage *g, struct sc_err *err)
+{
+	struct sc_err start = { 0 };
+	unsigned n = g->r->o.threads;
+	int rc = 0;
+
+	/* A direct write is waited for: others compute meanwhile. */
+	if (g->r->direct && g->r->npartial)
+		n += DIRECT_WAITERS;
+	if (group_new(&g->group, err) < 0)
+		return -1;
+	for (unsigned i = 0; rc == 0 && i < n; i++)
+		rc = group_start(g->group, work, g, &start);
+	if (group_join(g->group, err) < 0)
+		return -1;
+	if (rc < 0 && err)
+		*err = start;
 	return rc;
 }
 
@@ -352,17 +437,11 @@ static int run_workers(struct restore *r, const struct restore_source *src,
 		       struct sc_err *err)
 {
 	struct stage g = { .r = r, .src = src };
-	struct sc_err start = { 0 };
-	int rc = 0;
+	int rc = rflush_start(&g.flush, err);
 
-	if (group_new(&g.group, err) < 0)
-		return -1;
-	for (unsigned i = 0; rc == 0 && i < r->o.threads; i++)
-		rc = group_start(g.group, work, &g, &start);
-	if (group_join(g.group, err) < 0)
-		return -1;
-	if (rc < 0 && err)
-		*err = start;
+	if (rc == 0)
+		rc = run_group(&g, err);
+	rflush_end(g.flush);
 	return rc;
 }
 

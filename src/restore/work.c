@@ -83,6 +83,7 @@ static int add_partial(struct visit *v, struct sc_err *err)
 	p = &r->partial[r->npartial++];
 	p->slot = v->slot;
 	atomic_init(&p->left, v->chunks);
+	atomic_init(&p->begun, false);
 	return 0;
 }
 

@@ -334,6 +334,19 @@ static void test_altered(void **state)
 	round_trip(alter_widely);
 }
 
+/* Large enough for writes past the page cache, with odd ends. */
+static void test_large(void **state)
+{
+	(void)state;
+	put_text("before", "so that the data is not aligned");
+	put_random("large", (20 << 20) + 12345, 1);
+	put_random("larger", (33 << 20) + 1, 2);
+	put_random("even", 16 << 20, 3);
+	SYS(setxattr(vol, "user.root", "r", 1, 0));
+	round_trip(remove_everything);
+	round_trip(nothing);
+}
+
 static void test_threads(void **state)
 {
 	unsigned n[] = { 1, 8 };
@@ -1014,7 +1027,7 @@ int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, fresh_vol, end_vol)
 	const struct CMUnitTest tests[] = {
-		T(test_unchanged), T(test_emptied), T(test_altered),
+		T(test_unchanged), T(test_emptied), T(test_altered), T(test_large),
 		T(test_threads), T(test_links), T(test_readonly_dir),
 		T(test_extremes), T(test_deep), T(test_abort),
 		T(test_corrupt), T(test_source_fails), T(test_own_stage),
