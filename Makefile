@@ -94,6 +94,14 @@ $(BUILD)/tests/unit/$(1)/%: tests/unit/$(1)/%.c $(call libs,$(1))
 endef
 $(foreach f,$(FOLDERS),$(eval $(call unit_rule,$(f))))
 
+# The helper as its tests run it: not static, so that sanitizers work.
+$(BUILD)/tests/tools/snapctl-helper: $(HELPER_OBJ) $(call libs,restore)
+	@mkdir -p $(@D)
+	$(call say,LD,$@)
+	$(Q)$(CC) $(LD_FLAGS) -o $@ $^ $(HOST_LIBS)
+
+$(BUILD)/tests/unit/helper/test_serve: $(BUILD)/tests/tools/snapctl-helper
+
 .PHONY: unit-bins check-unit clean
 unit-bins: $(UNIT_BIN)
 
@@ -159,7 +167,7 @@ lint: ## clang-format, clang-tidy, shellcheck, clang's warnings
 	shellcheck -x $(SH_SRC)
 	$(MAKE) -j$(JOBS) CC=clang BUILD=$(BUILD)/clang all unit-bins
 	printf '%s\n' $(filter %.c,$(C_SRC)) | xargs -P $(JOBS) -n 4 \
-		clang-tidy --quiet -- -std=gnu11 $(CPPFLAGS) -Itests/unit
+		sh -c 'clang-tidy --quiet "$$@" -- -std=gnu11 $(subst ',,$(CPPFLAGS)) -Itests/unit' sh
 
 BASHDIR = $(DESTDIR)$(PREFIX)/share/bash-completion/completions
 ZSHDIR  = $(DESTDIR)$(PREFIX)/share/zsh/site-functions

@@ -30,6 +30,17 @@ struct volume {
 	struct restore *restore;
 };
 
+/* How far a restore is. What is out of turn ends the session. */
+enum phase {
+	PHASE_OPEN = 1,	   /* VOLUME, INDEX, PLAN */
+	PHASE_PLANNED = 2, /* STAGE */
+	PHASE_STAGED = 4,  /* RECHECK */
+	PHASE_CHECKED = 8, /* RECHECK again, COMMIT */
+	PHASE_OVER = 16,   /* committed, undone or failed */
+};
+
+struct watch;
+
 struct helper {
 	struct frames frames;
 	struct frame in;
@@ -46,7 +57,10 @@ struct helper {
 	atomic_uint current;
 	atomic_bool stop; /* ABORT came, or the stream ended */
 	bool ended;	  /* nothing more comes in */
-	bool committing;
+	enum phase phase;
+	bool committing; /* something was replaced: no way back */
+	bool left;	 /* a stage could not be removed */
+	struct watch *watch; /* of the command that runs */
 };
 
 /* -- watch.c ------------------------------------------------------------ */
@@ -56,12 +70,13 @@ struct helper {
 struct watch {
 	struct helper *h;
 	int wake; /* eventfd */
-	bool listen;
+	bool listen, runs;
 	pthread_t thread;
 };
 /* listen: false when the command itself reads frames. */
 int watch_start(struct watch *w, struct helper *h, bool listen,
 		struct sc_err *err);
+/* After it nothing is sent but by the caller. May be called twice. */
 void watch_stop(struct watch *w);
 /* Progress counts from zero for this volume. */
 void watch_volume(struct helper *h, unsigned volume);
@@ -79,6 +94,8 @@ int write_stage(struct helper *h, struct sc_err *err);
 int write_recheck(struct helper *h, struct sc_err *err);
 int write_commit(struct helper *h, struct sc_err *err);
 int write_undo(struct helper *h, struct sc_err *err);
+/* At the end of the conversation: what is staged and not committed goes. */
+int write_clear(struct helper *h, struct sc_err *err);
 void write_free(struct volume *v);
 
 #endif

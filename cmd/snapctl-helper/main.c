@@ -60,7 +60,7 @@ static int send_hello(struct helper *h, struct sc_err *err)
 	auto_buf struct buf map = { 0 }, b = { 0 };
 	auto_close int fd = open("/proc/self/uid_map", O_RDONLY | O_CLOEXEC);
 	const char *token = getenv("SNAPCTL_TOKEN");
-	char text[4096];
+	char text[FRAME_UID_MAP_MAX];
 	ssize_t n;
 
 	if (fd < 0)
@@ -123,7 +123,8 @@ static int take_volume(struct helper *h, struct sc_err *err)
 	struct cur c = cur_of(h->in.payload.p, h->in.payload.len);
 	struct volume *more, *v;
 
-	if (h->in.volume != h->nvolumes || h->nvolumes >= VOLUMES_MAX)
+	if (h->phase != PHASE_OPEN || h->in.volume != h->nvolumes ||
+	    h->nvolumes >= VOLUMES_MAX)
 		return sc_fail(err, SC_EPROTO, 0, "VOLUME out of turn");
 	more = reallocarray(h->volumes, h->nvolumes + 1, sizeof(*more));
 	if (!more)
@@ -162,14 +163,17 @@ static const struct command {
 	int (*run)(struct helper *h, struct sc_err *err);
 	bool listen;	/* ABORT may come while it runs */
 	bool says_fail; /* sends its FAIL itself */
+	unsigned from;	/* PHASE_… in which it may come, 0: any */
+	enum phase to;	/* after it succeeded; after a failure PHASE_OVER */
 } commands[] = {
-	{ FRAME_SCAN, read_scan, true, false },
-	{ FRAME_TAKE, do_take, true, false },
-	{ FRAME_PLAN, write_plan, true, false },
-	{ FRAME_STAGE, write_stage, false, true },
-	{ FRAME_RECHECK, write_recheck, true, false },
-	{ FRAME_COMMIT, write_commit, false, false },
-	{ FRAME_UNDO, write_undo, false, false },
+	{ FRAME_SCAN, read_scan, true, false, 0, 0 },
+	{ FRAME_TAKE, do_take, true, false, 0, 0 },
+	{ FRAME_PLAN, write_plan, true, false, PHASE_OPEN, PHASE_PLANNED },
+	{ FRAME_STAGE, write_stage, false, true, PHASE_PLANNED, PHASE_STAGED },
+	{ FRAME_RECHECK, write_recheck, true, false,
+	  PHASE_STAGED | PHASE_CHECKED, PHASE_CHECKED },
+	{ FRAME_COMMIT, write_commit, false, false, PHASE_CHECKED, PHASE_OVER },
+	{ FRAME_UNDO, write_undo, false, false, 0, PHASE_OVER },
 };
 
 static int send_ok(struct helper *h, struct sc_err *err)
@@ -191,12 +195,18 @@ static int run_command(struct helper *h, const struct command *c,
 	struct watch w;
 	int rc;
 
+	if (c->from && !(c->from & h->phase))
+		return sc_fail(err, SC_EPROTO, 0, "%s came out of turn",
+			       frame_name(c->type));
 	frames_count_reset(&h->frames);
 	atomic_store(&h->stop, false);
 	if (watch_start(&w, h, c->listen, err) < 0)
 		return -1;
+	h->watch = &w;
 	rc = c->run(h, &cause);
 	watch_stop(&w);
+	if (c->to)
+		h->phase = rc == 0 ? c->to : PHASE_OVER;
 	/* What a command needed is not kept for the next one. */
 	malloc_trim(0);
 	if (rc == 0)
@@ -242,19 +252,18 @@ static int converse(struct helper *h, struct sc_err *err)
 	struct sc_err undo;
 	int rc;
 
-	if (send_hello(h, err) < 0 || take_hello(h, err) < 0)
-		return -1;
-	do
+	h->phase = PHASE_OPEN;
+	rc = send_hello(h, err) < 0 || take_hello(h, err) < 0 ? -1 : 1;
+	while (rc > 0)
 		rc = serve_one(h, err);
-	while (rc > 0);
-	if (write_undo(h, &undo) < 0) {
-		*err = undo;
-		rc = -1;
-	}
 	if (rc < 0 && !h->ended) {
 		/* The last thing to be heard from here, if at all. */
 		(void)frame_send_fail(&h->frames, err, &undo);
 	}
+	if (write_clear(h, &undo) == 0)
+		return rc;
+	dprintf(STDERR_FILENO, "%s\n", undo.msg);
+	h->left = true;
 	return rc;
 }
 
@@ -294,5 +303,5 @@ int main(void)
 	notes_free(&h.notes);
 	frame_free(&h.in);
 	frames_destroy(&h.frames);
-	return rc < 0 ? 1 : 0;
+	return h.left ? FRAME_EXIT_LEFT : rc < 0 ? 1 : 0;
 }

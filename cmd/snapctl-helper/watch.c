@@ -70,7 +70,7 @@ int watch_start(struct watch *w, struct helper *h, bool listen,
 {
 	int rc;
 
-	*w = (struct watch){ .h = h, .listen = listen };
+	*w = (struct watch){ .h = h, .listen = listen, .runs = true };
 	w->wake = eventfd(0, EFD_CLOEXEC);
 	if (w->wake < 0)
 		return sc_fail(err, SC_EIO, errno, "eventfd");
@@ -85,6 +85,9 @@ int watch_start(struct watch *w, struct helper *h, bool listen,
 
 void watch_stop(struct watch *w)
 {
+	if (!w->runs)
+		return;
+	w->runs = false;
 	/* Cannot fail: the counter is far from its end. */
 	(void)eventfd_write(w->wake, 1);
 	pthread_join(w->thread, NULL);

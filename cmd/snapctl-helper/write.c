@@ -26,8 +26,8 @@ int write_index(struct helper *h, struct sc_err *err)
 {
 	struct volume *v;
 
-	if (h->in.volume >= h->nvolumes)
-		return sc_fail(err, SC_EPROTO, 0, "INDEX of no volume");
+	if (h->phase != PHASE_OPEN || h->in.volume >= h->nvolumes)
+		return sc_fail(err, SC_EPROTO, 0, "INDEX out of turn");
 	v = &h->volumes[h->in.volume];
 	if (v->index.len + h->in.payload.len > INDEX_MAX)
 		return sc_fail(err, SC_EPROTO, 0, "INDEX is too long");
@@ -178,6 +178,21 @@ static int next_counted(void *arg, struct buf *out, struct sc_err *err)
 	return rc;
 }
 
+/* Of every volume, then the empty one; *all of them. */
+static int send_all_needs(struct helper *h, uint64_t *all, struct sc_err *err)
+{
+	for (unsigned i = 0; i < h->nvolumes; i++) {
+		size_t n;
+
+		(void)restore_needs(h->volumes[i].restore, &n);
+		*all += n;
+		if (send_needs(h, i, err) < 0)
+			return -1;
+	}
+	return frame_send(&h->frames, FRAME_NEED, FRAME_NO_VOLUME, NULL, 0,
+			  NULL, 0, err);
+}
+
 int write_stage(struct helper *h, struct sc_err *err)
 {
 	struct counted c = { .s = { .h = h } };
@@ -185,17 +200,10 @@ int write_stage(struct helper *h, struct sc_err *err)
 	struct sc_err lost;
 	int rc = 0;
 
-	for (unsigned i = 0; i < h->nvolumes; i++) {
-		size_t n;
-
-		(void)restore_needs(h->volumes[i].restore, &n);
-		c.left += n;
-		if (send_needs(h, i, err) < 0)
-			return -1;
-	}
-	if (frame_send(&h->frames, FRAME_NEED, FRAME_NO_VOLUME, NULL, 0, NULL,
-		       0, err) < 0)
+	if (send_all_needs(h, &c.left, err) < 0) {
+		h->ended = true; /* nobody is told: the stream is broken */
 		return -1;
+	}
 	for (unsigned i = 0; i < h->nvolumes && rc == 0; i++) {
 		c.s.volume = i;
 		watch_volume(h, i);
@@ -203,7 +211,9 @@ int write_stage(struct helper *h, struct sc_err *err)
 	}
 	if (rc < 0) {
 		/* Said before draining: snapctl stops sending when it hears
-		 * it. The main loop says it only once. */
+		 * it. FAIL is the last frame of the command, so PROGRESS ends
+		 * before it. */
+		watch_stop(h->watch);
 		if (frame_send_fail(&h->frames, err, &lost) < 0)
 			h->ended = true;
 		drain(&c.s, c.left);
@@ -226,18 +236,29 @@ int write_recheck(struct helper *h, struct sc_err *err)
 	return each(h, restore_recheck, err);
 }
 
+/* As long as nothing was replaced a failure is SC_EREFUSED and UNDO works. */
 int write_commit(struct helper *h, struct sc_err *err)
 {
-	h->committing = true;
-	if (each(h, restore_commit, err) < 0) {
-		/* An earlier volume may be done already. */
-		err->code = SC_EPARTIAL;
-		return -1;
+	for (unsigned i = 0; i < h->nvolumes; i++) {
+		if (restore_commit(h->volumes[i].restore, err) < 0) {
+			h->committing |= err->code == SC_EPARTIAL;
+			err->code = h->committing ? SC_EPARTIAL : SC_EREFUSED;
+			return -1;
+		}
+		h->committing = true;
 	}
 	return 0;
 }
 
 int write_undo(struct helper *h, struct sc_err *err)
+{
+	if (h->committing)
+		return sc_fail(err, SC_EPARTIAL, 0,
+			       "the commit has begun and cannot be undone");
+	return write_clear(h, err);
+}
+
+int write_clear(struct helper *h, struct sc_err *err)
 {
 	struct sc_err e;
 	int rc = 0;
