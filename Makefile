@@ -38,6 +38,7 @@ below_repo    := repo archive scan base
 below_stack   := stack docker base
 below_helper  := helper docker repo restore archive scan base
 below_snapctl := stack helper repo restore archive scan docker ui base
+below_fuzz    := stack helper repo restore archive scan docker base
 FOLDERS := base ui docker scan archive restore repo stack helper
 
 obj  = $(patsubst %.c,$(BUILD)/obj/%.o,$(1))
@@ -108,6 +109,35 @@ unit-bins: $(UNIT_BIN)
 check-unit: unit-bins ## run the module tests
 	tests/run-unit.sh $(UNIT_BIN)
 
+# Fuzz targets. What `make fuzz` finds becomes a file in their corpus, which
+# check-fuzz runs through them.
+FUZZ      := $(filter-out run,$(patsubst tests/fuzz/%.c,%,$(wildcard tests/fuzz/*.c)))
+FUZZ_MAIN ?= tests/fuzz/run.c
+FUZZ_LINK ?=
+FUZZ_TIME ?= 60
+
+$(BUILD)/tests/fuzz/%: tests/fuzz/%.c $(FUZZ_MAIN) $(call libs,fuzz)
+	@mkdir -p $(@D)
+	$(call say,LD,$@)
+	$(Q)$(CC) $(CPPFLAGS) $(C_FLAGS) $(LD_FLAGS) $(FUZZ_LINK) -o $@ \
+		$< $(FUZZ_MAIN) $(call libs,fuzz) $(HOST_LIBS)
+
+.PHONY: fuzz-bins check-fuzz fuzz
+fuzz-bins: $(FUZZ:%=$(BUILD)/tests/fuzz/%)
+
+check-fuzz: fuzz-bins ## run the fuzz targets on their corpora
+	@for t in $(FUZZ); do \
+		$(BUILD)/tests/fuzz/$$t tests/fuzz/corpus/$$t || exit 1; done
+
+fuzz: ## let clang's fuzzer run on each target for FUZZ_TIME seconds
+	docker/deps.sh lint
+	$(MAKE) -j$(JOBS) CC=clang BUILD=$(BUILD)/fuzz FUZZ_MAIN= FUZZ_LINK=-fsanitize=fuzzer \
+		SAN='-fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=undefined' fuzz-bins
+	for t in $(FUZZ); do mkdir -p $(BUILD)/fuzz/found/$$t && \
+		$(BUILD)/fuzz/tests/fuzz/$$t -max_total_time=$(FUZZ_TIME) -rss_limit_mb=3000 \
+		-print_final_stats=1 -artifact_prefix=$(BUILD)/fuzz/$$t- \
+		$(BUILD)/fuzz/found/$$t tests/fuzz/corpus/$$t || exit 1; done
+
 # Tools of the engine tests and programs of the benchmark.
 $(BUILD)/tests/tools/%: tests/tools/%.c
 	@mkdir -p $(@D)
@@ -129,7 +159,7 @@ SH_SRC := $(wildcard .ci/run docker/*.sh tests/*.sh tests/*/*.sh tests/*/*.bash 
 check: ## install what is missing, build, run every test
 	docker/deps.sh build test
 	$(MAKE) -j$(JOBS) all unit-bins
-	$(MAKE) -k check-unit asan tsan check-engine
+	$(MAKE) -k check-unit check-fuzz asan tsan check-engine
 
 check-engine: all $(BUILD)/tests/tools/treesum $(BUILD)/tests/unit/repo/test_manifest ## test the program, on a private engine
 	tests/run-engine.sh
@@ -139,7 +169,7 @@ SAN_QUIET := -Wno-error=format-truncation -Wno-error=maybe-uninitialized
 asan: ## run the module tests under ASan and UBSan
 	$(MAKE) -j$(JOBS) BUILD=$(BUILD)/asan CFLAGS='$(SAN_QUIET)' \
 		SAN='-fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer' \
-		check-unit
+		check-unit check-fuzz
 
 # The modules that use threads.
 TSAN_DIRS := base ui scan archive repo restore helper

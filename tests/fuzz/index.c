@@ -1,16 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* Any bytes as an index: every column as a stream, then all of it into
- * memory. With -fsanitize=fuzzer -DWITH_LIBFUZZER the fuzzer calls this; else
- * main runs it on the files and directories it is given. */
-#include <dirent.h>
-#include <fcntl.h>
+ * memory. */
 #include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <snapctl/base/io.h>
-#include <snapctl/base/mem.h>
 #include <snapctl/scan/index.h>
 
 #define STREAM_MAX (1u << 20) /* numbers read from one column */
@@ -74,46 +68,3 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	index_close(r);
 	return 0;
 }
-
-#ifndef WITH_LIBFUZZER
-static unsigned done;
-
-static int run_file(int dir, const char *name)
-{
-	auto_buf struct buf b = { 0 };
-	struct sc_err err;
-
-	if (io_read_file(dir, name, 64u << 20, &b, &err) != 1) {
-		fprintf(stderr, "cannot read %s\n", name);
-		return 1;
-	}
-	LLVMFuzzerTestOneInput(b.p, b.len);
-	done++;
-	return 0;
-}
-
-static int run(const char *path)
-{
-	DIR *d = opendir(path);
-	const struct dirent *e;
-	int rc = 0;
-
-	if (!d)
-		return run_file(AT_FDCWD, path);
-	while ((e = readdir(d)))
-		if (e->d_name[0] != '.')
-			rc |= run_file(dirfd(d), e->d_name);
-	closedir(d);
-	return rc;
-}
-
-int main(int argc, char **argv)
-{
-	int rc = 0;
-
-	for (int i = 1; i < argc; i++)
-		rc |= run(argv[i]);
-	printf("index: %u inputs\n", done);
-	return rc || done == 0;
-}
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Any bytes as a snapshot's config, and as index.json of a repository. With
- * -fsanitize=fuzzer -DWITH_LIBFUZZER the fuzzer calls this; else main runs it
- * on the files it is given. */
+/* Any bytes as a snapshot's config, and as index.json of a repository. */
 #include <fcntl.h>
+#include <ftw.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -42,13 +41,28 @@ static void config(const struct buf *text)
 	json_decref(doc);
 }
 
+static char dir[] = "/tmp/snapctl-fuzz-XXXXXX";
+
+static int drop(const char *path, const struct stat *st, int type,
+		struct FTW *at)
+{
+	(void)st;
+	(void)type;
+	(void)at;
+	return remove(path);
+}
+
+static void drop_place(void)
+{
+	(void)nftw(dir, drop, 8, FTW_DEPTH | FTW_PHYS);
+}
+
 static const char *place(void)
 {
-	static char dir[] = "/tmp/snapctl-fuzz-XXXXXX";
 	static char path[sizeof(dir) + 8];
 
 	if (!*path) {
-		if (!mkdtemp(dir))
+		if (!mkdtemp(dir) || atexit(drop_place))
 			abort();
 		snprintf(path, sizeof(path), "%s/repo", dir);
 	}
@@ -93,21 +107,3 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	list(&b);
 	return 0;
 }
-
-#ifndef WITH_LIBFUZZER
-int main(int argc, char **argv)
-{
-	for (int i = 1; i < argc; i++) {
-		auto_buf struct buf b = { 0 };
-		struct sc_err err;
-
-		if (io_read_file(AT_FDCWD, argv[i], 64u << 20, &b, &err) != 1) {
-			fprintf(stderr, "cannot read %s\n", argv[i]);
-			return 1;
-		}
-		LLVMFuzzerTestOneInput(b.p, b.len);
-	}
-	printf("repo: %d inputs\n", argc - 1);
-	return argc < 2;
-}
-#endif
