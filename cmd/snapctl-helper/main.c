@@ -57,7 +57,7 @@ static int open_stream(struct channel_fds *f, struct sc_err *err)
 
 static int send_hello(struct helper *h, struct sc_err *err)
 {
-	auto_buf struct buf map = { 0 }, b = { 0 };
+	auto_buf struct buf b = { 0 };
 	auto_close int fd = open("/proc/self/uid_map", O_RDONLY | O_CLOEXEC);
 	const char *token = getenv("SNAPCTL_TOKEN");
 	char text[FRAME_UID_MAP_MAX];

@@ -91,7 +91,7 @@ static int build_layer(const void *binary, size_t n, struct buf *out,
 
 	if (tar_open(&a, out, err) < 0)
 		return -1;
-	rc = tar_add(a, IMAGE_ENTRYPOINT + 1, S_IFREG | 0755, binary, n, err);
+	rc = tar_add(a, &IMAGE_ENTRYPOINT[1], S_IFREG | 0755, binary, n, err);
 	return tar_close(a, rc, err);
 }
 
