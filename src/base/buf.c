@@ -162,7 +162,8 @@ const unsigned char *cur_take(struct cur *c, size_t n)
 		c->bad = true;
 		return NULL;
 	}
-	c->p += n;
+	if (n)
+		c->p += n;
 	return p;
 }
 

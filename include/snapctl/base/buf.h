@@ -49,7 +49,10 @@ struct cur {
 
 static inline struct cur cur_of(const void *p, size_t n)
 {
-	struct cur c = { p, (const unsigned char *)p + n, false };
+	/* Nothing may be added to NULL, which no bytes may be. */
+	const unsigned char *at = (const unsigned char *)p;
+	struct cur c = { at, n ? at + n : at, false };
+
 	return c;
 }
 
