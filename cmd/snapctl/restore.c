@@ -142,6 +142,7 @@ static int take_safety(struct restoring *r, struct sc_err *err)
 		return sc_oom(err, "note");
 	o.note = note;
 	ui_progress_restart(r->t.progress);
+	r->t.at = 0;
 	ui_progress_phase(r->t.progress, "save the state before");
 	if (capture_take(&r->t, &o, &r->safety, err) < 0 ||
 	    capture_publish(r->safety, err) < 0)
@@ -204,6 +205,9 @@ static int restore(struct restoring *r, struct sc_err *err)
 		t->leave_down = true;
 	else if (task_start(t, err) < 0)
 		return -1;
+	/* Before the end is told: a helper that remains is a warning. */
+	session_close(t->session);
+	t->session = NULL;
 	ui_progress_end(t->progress);
 	t->progress = NULL;
 	return print_result(r, err);
