@@ -12,8 +12,11 @@
  *            first, the root at the end; one syncfs before, one after
  *   abort    before a commit: the stage is removed, the root's mtime put back
  *
- * plan.c, stage.c, commit.c, meta.c (setting owner, mode, xattrs, flags and
- * times), journal.c (the stage's header and, later, its replay).
+ * plan.c, merge.c (live directories beside the index's), work.c (which chunks
+ * go where), stage.c, make.c (one entry of the stage), commit.c, remove.c,
+ * meta.c (owner, mode, xattrs, flags, times), direct.c and flush.c (how large
+ * data gets to the disk), journal.c (the stage's header, abort and, later,
+ * replay).
  *
  * Every path is opened beneath the root with openat2(RESOLVE_BENEATH |
  * RESOLVE_NO_SYMLINKS | RESOLVE_NO_XDEV), or relative to a directory opened
@@ -58,7 +61,8 @@ struct restore_summary {
 struct restore; /* one volume's restore */
 
 /* rootfd, tree, chunks: borrowed until restore_free; the tree was loaded by
- * index_load and may get ENTRY_MATCHED bits. Walks the live volume and plans.
+ * index_load and is not changed. Walks the live volume, directory by directory
+ * beside the index (it is never in memory as a whole), and plans.
  * Refusals (SC_EREFUSED) name the entry: a STAGE_NAME that is not ours; an
  * immutable or append-only live entry that has to change; a mount point where
  * the index wants something else; too little room (statfs) for the stage. A
@@ -76,7 +80,8 @@ const uint32_t *restore_needs(const struct restore *r, size_t *n);
  * what was recorded is SC_ECORRUPT naming what it belongs to. */
 int restore_stage(struct restore *r, const struct restore_source *src,
 		  struct sc_err *err);
-/* The stack is stopped: look again. */
+/* The stack is stopped: look again. SC_EREFUSED when the stage was meddled
+ * with or what changed needs a new plan: abort, nothing has changed. */
 int restore_recheck(struct restore *r, struct sc_err *err);
 /* syncfs, then the point of no return. A failure from here on is
  * SC_EPARTIAL. Flags that cannot be set again are warnings. */
