@@ -58,8 +58,8 @@ struct helper {
 	atomic_bool stop; /* ABORT came, or the stream ended */
 	bool ended;	  /* nothing more comes in */
 	enum phase phase;
-	bool committing; /* something was replaced: no way back */
-	bool left;	 /* a stage could not be removed */
+	bool committing;     /* something was replaced: no way back */
+	bool left;	     /* a stage could not be removed */
 	struct watch *watch; /* of the command that runs */
 };
 

@@ -22,8 +22,7 @@ static int walk(struct helper *h, struct volume *v, bool live,
 	struct walk_options o = {
 		.threads = h->threads,
 		.leave_out = v->leave_out,
-		.allow_incomplete =
-			(h->flags & SESSION_ALLOW_INCOMPLETE) != 0,
+		.allow_incomplete = (h->flags & SESSION_ALLOW_INCOMPLETE) != 0,
 		.live = live,
 		.stop = &h->stop,
 	};
@@ -66,8 +65,8 @@ struct taken {
 	uint64_t pieces;
 };
 
-static int send_segment(void *arg, const void *stored, size_t n,
-			uint32_t plain, struct sc_err *err)
+static int send_segment(void *arg, const void *stored, size_t n, uint32_t plain,
+			struct sc_err *err)
 {
 	struct taken *t = arg;
 	unsigned char head[4];
@@ -86,8 +85,8 @@ static void all_read(void *arg)
 
 	/* A broken stream is found by the next segment or column. */
 	if (t->last)
-		(void)frame_send(&t->h->frames, FRAME_ALLREAD,
-				 FRAME_NO_VOLUME, NULL, 0, NULL, 0, &ignored);
+		(void)frame_send(&t->h->frames, FRAME_ALLREAD, FRAME_NO_VOLUME,
+				 NULL, 0, NULL, 0, &ignored);
 }
 
 static int read_volume(struct helper *h, struct taken *t, bool live,
@@ -98,8 +97,7 @@ static int read_volume(struct helper *h, struct taken *t, bool live,
 		.threads = h->threads,
 		.level = h->level,
 		.chunk_avg = h->chunk_avg,
-		.allow_incomplete =
-			(h->flags & SESSION_ALLOW_INCOMPLETE) != 0,
+		.allow_incomplete = (h->flags & SESSION_ALLOW_INCOMPLETE) != 0,
 		.live = live,
 		.trusted_xattrs = (h->flags & SESSION_TRUSTED_XATTRS) != 0,
 		.bytes = &h->bytes,
@@ -114,31 +112,30 @@ static int read_volume(struct helper *h, struct taken *t, bool live,
 	/* A store through mmap to a dirty page moves no stamp: beside
 	 * writers the file system is synced first. */
 	if (live && syncfs(v->fd) < 0)
-		return sc_fail(err, SC_EIO, errno, "sync volume %u",
-			       t->number);
+		return sc_fail(err, SC_EIO, errno, "sync volume %u", t->number);
 	if (walk(h, v, live, &t->walk, err) < 0)
 		return -1;
 	if (!live && t->walk.vanished)
 		return sc_fail(err, SC_ETORN, 0,
-			       "%llu entries vanished while the volume was walked: something writes to it",
+			       "%llu entries vanished while the volume was "
+			       "walked: something writes to it",
 			       (unsigned long long)t->walk.vanished);
-	return take_full(v->fd, t->walk.tree, &o, &sink, &h->notes,
-			 &t->chunks, &t->read, err);
+	return take_full(v->fd, t->walk.tree, &o, &sink, &h->notes, &t->chunks,
+			 &t->read, err);
 }
 
 static int send_piece(void *arg, unsigned id, const void *p, size_t n,
 		      struct sc_err *err)
 {
 	struct taken *t = arg;
-	unsigned char head[2] = { (unsigned char)id,
-				  (unsigned char)(id >> 8) };
+	unsigned char head[2] = { (unsigned char)id, (unsigned char)(id >> 8) };
 	const unsigned char *at = p;
 
 	while (n) {
 		size_t k = n < FRAME_PIECE ? n : FRAME_PIECE;
 
-		if (frame_send(&t->h->frames, FRAME_COLUMN, t->number, head,
-			       2, at, k, err) < 0)
+		if (frame_send(&t->h->frames, FRAME_COLUMN, t->number, head, 2,
+			       at, k, err) < 0)
 			return -1;
 		t->pieces++;
 		at += k;
@@ -153,22 +150,22 @@ static int send_colend(void *arg, unsigned id, unsigned codec, uint64_t rows,
 	struct taken *t = arg;
 	uint64_t v[4] = { id, codec, rows, plain };
 
-	return frame_send_varints(&t->h->frames, FRAME_COLEND, t->number, v,
-				  4, err);
+	return frame_send_varints(&t->h->frames, FRAME_COLEND, t->number, v, 4,
+				  err);
 }
 
 /* Where stamps cannot be relied on, the snapshot is no parent of another. */
 static bool stamps_hold(uint64_t fs_type)
 {
-	static const uint32_t not[] = {
+	static const uint32_t not [] = {
 		0x01021994, /* tmpfs */
 		0x858458f6, /* ramfs */
 		0x6969,	    /* NFS */
 		0x65735546, /* FUSE */
 	};
 
-	for (size_t i = 0; i < ARRAY_LEN(not); i++)
-		if (fs_type == not[i])
+	for (size_t i = 0; i < ARRAY_LEN(not ); i++)
+		if (fs_type == not [i])
 			return false;
 	return true;
 }
@@ -216,8 +213,8 @@ static int send_index(struct taken *t, bool live, struct sc_err *err)
 	v[8] = w->sockets;
 	v[9] = w->mounts;
 	v[10] = t->read.files;
-	return frame_send_varints(&t->h->frames, FRAME_TAKEN, t->number, v,
-				  11, err);
+	return frame_send_varints(&t->h->frames, FRAME_TAKEN, t->number, v, 11,
+				  err);
 }
 
 static void taken_free(struct taken *t)

@@ -65,8 +65,8 @@ static int plan_volume(struct helper *h, unsigned i, struct sc_err *err)
 	uint64_t out[8];
 
 	if (load_index(v, i, err) < 0 ||
-	    restore_plan(v->fd, v->tree, &v->chunks, &o, &h->notes,
-			 &v->restore, &s, err) < 0)
+	    restore_plan(v->fd, v->tree, &v->chunks, &o, &h->notes, &v->restore,
+			 &s, err) < 0)
 		return -1;
 	out[0] = s.stage_files;
 	out[1] = s.stage_bytes;
@@ -85,9 +85,10 @@ int write_plan(struct helper *h, struct sc_err *err)
 
 	for (unsigned i = 0; i < h->nvolumes; i++)
 		if (cur_varint(&c) != h->volumes[i].index.len || c.bad)
-			return sc_fail(err, SC_EPROTO, 0,
-				       "the index of volume %u did not arrive whole",
-				       i);
+			return sc_fail(
+				err, SC_EPROTO, 0,
+				"the index of volume %u did not arrive whole",
+				i);
 	for (unsigned i = 0; i < h->nvolumes; i++)
 		if (plan_volume(h, i, err) < 0)
 			return -1;
@@ -225,8 +226,7 @@ static int each(struct helper *h, int (*fn)(struct restore *, struct sc_err *),
 		struct sc_err *err)
 {
 	for (unsigned i = 0; i < h->nvolumes; i++)
-		if (h->volumes[i].restore &&
-		    fn(h->volumes[i].restore, err) < 0)
+		if (h->volumes[i].restore && fn(h->volumes[i].restore, err) < 0)
 			return -1;
 	return 0;
 }

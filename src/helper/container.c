@@ -2,12 +2,12 @@
 /* The helper's container: no network, no capabilities but the few it needs,
  * a read-only root, nothing logged by the engine. */
 #include <errno.h>
+#include <jansson.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include <jansson.h>
 
 #include <snapctl/base/hash.h>
 #include <snapctl/base/mem.h>
@@ -72,9 +72,9 @@ static json_t *mounts_of(const struct session_options *o, const char *dir)
 
 	/* The _new calls take the reference even when they fail. */
 	for (size_t i = 0; i < o->nvolumes; i++)
-		if (json_array_append_new(list, mount_of(&o->volumes[i],
-							 (unsigned)i,
-							 o->write)) < 0)
+		if (json_array_append_new(list,
+					  mount_of(&o->volumes[i], (unsigned)i,
+						   o->write)) < 0)
 			goto fail;
 	if (dir && json_array_append_new(
 			   list, json_pack("{s:s, s:s, s:s, s:b}", "Type",
@@ -90,9 +90,10 @@ fail:
 static json_t *caps_of(const struct session_options *o)
 {
 	json_t *caps = json_pack("[s]", "DAC_READ_SEARCH");
-	static const char *const restore[] = { "CHOWN", "DAC_OVERRIDE",
-					       "FOWNER", "FSETID", "MKNOD",
-					       "SETFCAP", "LINUX_IMMUTABLE" };
+	static const char *const restore[] = { "CHOWN",		 "DAC_OVERRIDE",
+					       "FOWNER",	 "FSETID",
+					       "MKNOD",		 "SETFCAP",
+					       "LINUX_IMMUTABLE" };
 
 	for (size_t i = 0; o->write && i < ARRAY_LEN(restore); i++)
 		json_array_append_new(caps, json_string(restore[i]));
@@ -108,9 +109,9 @@ static json_t *env_of(const char *dir, const char *token)
 
 	snprintf(line, sizeof(line), "SNAPCTL_TOKEN=%s", token);
 	json_array_append_new(env, json_string(line));
-	json_array_append_new(env, json_string(dir ? "SNAPCTL_SOCKET="
-							CONTAINER_SOCKET
-						   : "SNAPCTL_ATTACH=1"));
+	json_array_append_new(
+		env, json_string(dir ? "SNAPCTL_SOCKET=" CONTAINER_SOCKET
+				     : "SNAPCTL_ATTACH=1"));
 	return env;
 }
 
@@ -126,28 +127,27 @@ static json_t *config_of(const struct session_options *o, const char *image,
 		host[0] = 0;
 	snprintf(pid, sizeof(pid), "%ld", (long)getpid());
 	return json_pack(
-		"{s:s, s:s, s:o, s:b, s:b, s:b, s:b, s:b, s:{s:s, s:s, s:s, s:s, s:s},"
+		"{s:s, s:s, s:o, s:b, s:b, s:b, s:b, s:b, s:{s:s, s:s, s:s, "
+		"s:s, s:s},"
 		" s:{s:s, s:s, s:b, s:[s], s:o, s:[s, s], s:{s:s}, s:i, s:o}}",
 		"Image", image, "User", "0:0", "Env", env_of(dir, token),
 		"OpenStdin", !dir, "StdinOnce", !dir, "AttachStdin", !dir,
-		"AttachStdout", !dir, "AttachStderr", !dir,
-		"Labels", IMAGE_LABEL, "1", "io.snapctl.stack", o->stack,
+		"AttachStdout", !dir, "AttachStderr", !dir, "Labels",
+		IMAGE_LABEL, "1", "io.snapctl.stack", o->stack,
 		"io.snapctl.command", o->command, "io.snapctl.pid", pid,
-		"io.snapctl.host", host,
-		"HostConfig", "NetworkMode", "none", "UsernsMode", "host",
-		"ReadonlyRootfs", 1, "CapDrop", "ALL", "CapAdd", caps_of(o),
-		"SecurityOpt", "no-new-privileges", "label=disable",
-		"LogConfig", "Type", "none", "PidsLimit", PIDS_LIMIT,
-		"Mounts", mounts);
+		"io.snapctl.host", host, "HostConfig", "NetworkMode", "none",
+		"UsernsMode", "host", "ReadonlyRootfs", 1, "CapDrop", "ALL",
+		"CapAdd", caps_of(o), "SecurityOpt", "no-new-privileges",
+		"label=disable", "LogConfig", "Type", "none", "PidsLimit",
+		PIDS_LIMIT, "Mounts", mounts);
 }
 
 /* Did the run that made this helper die? Only then may it be removed. */
 static bool is_left_over(const struct docker_container *c)
 {
-	const char *host = docker_label(c->labels, c->nlabels,
-					"io.snapctl.host");
-	const char *pid = docker_label(c->labels, c->nlabels,
-				       "io.snapctl.pid");
+	const char *host =
+		docker_label(c->labels, c->nlabels, "io.snapctl.host");
+	const char *pid = docker_label(c->labels, c->nlabels, "io.snapctl.pid");
 	char here[256] = "";
 	long n = pid ? strtol(pid, NULL, 10) : 0;
 
@@ -166,8 +166,8 @@ static bool is_left_over(const struct docker_container *c)
 static int let_end(struct docker *d, const struct docker_container *c,
 		   struct sc_err *err)
 {
-	const char *command = docker_label(c->labels, c->nlabels,
-					   "io.snapctl.command");
+	const char *command =
+		docker_label(c->labels, c->nlabels, "io.snapctl.command");
 	int code;
 
 	if (c->state != DOCKER_RUNNING || !command ||
@@ -177,8 +177,8 @@ static int let_end(struct docker *d, const struct docker_container *c,
 }
 
 /* The name is taken: remove a left-over (1: try again) or say who holds it. */
-static int look_at_holder(struct docker *d, const char *name,
-			  const char *stack, struct sc_err *err)
+static int look_at_holder(struct docker *d, const char *name, const char *stack,
+			  struct sc_err *err)
 {
 	struct docker_container *c;
 	const char *cmd, *pid, *host;
@@ -192,13 +192,12 @@ static int look_at_holder(struct docker *d, const char *name,
 			rc = docker_container_remove(d, c->id, true, err);
 		rc = rc < 0 && err->code != SC_ENOTFOUND ? -1 : 1;
 	} else {
-		cmd = docker_label(c->labels, c->nlabels,
-				   "io.snapctl.command");
+		cmd = docker_label(c->labels, c->nlabels, "io.snapctl.command");
 		pid = docker_label(c->labels, c->nlabels, "io.snapctl.pid");
-		host = docker_label(c->labels, c->nlabels,
-				    "io.snapctl.host");
+		host = docker_label(c->labels, c->nlabels, "io.snapctl.host");
 		rc = sc_fail(err, SC_ELOCKED, 0,
-			     "stack %s is held by snapctl %s (pid %s on %s), container %s",
+			     "stack %s is held by snapctl %s (pid %s on %s), "
+			     "container %s",
 			     stack, cmd ? cmd : "?", pid ? pid : "?",
 			     host ? host : "?", c->name);
 	}
@@ -226,9 +225,10 @@ int container_create(struct docker *d, const struct session_options *o,
 		rc = look_at_holder(d, name, o->stack, err);
 		if (rc < 0)
 			break;
-		rc = i == 0 ? 0 : sc_fail(err, SC_ELOCKED, 0,
-					  "stack %s: container %s is in use",
-					  o->stack, name);
+		rc = i == 0 ? 0
+			    : sc_fail(err, SC_ELOCKED, 0,
+				      "stack %s: container %s is in use",
+				      o->stack, name);
 	}
 	json_decref(config);
 	return rc;

@@ -67,8 +67,7 @@ static int wait_for(const struct channel_fds *f, int fd, short events,
 
 	while (poll(p, 2, -1) < 0)
 		if (errno != EINTR)
-			return sc_fail(err, SC_EIO, errno,
-				       "wait for the peer");
+			return sc_fail(err, SC_EIO, errno, "wait for the peer");
 	return p[1].revents ? cancel_check(f->cancel, err) : 0;
 }
 
@@ -110,8 +109,7 @@ static int fds_write(void *arg, const void *p, size_t n, struct sc_err *err)
 			continue;
 		}
 		if (errno != EAGAIN && errno != EINTR)
-			return sc_fail(err, SC_EIO, errno,
-				       "write to the peer");
+			return sc_fail(err, SC_EIO, errno, "write to the peer");
 		if (wait_for(f, f->out, POLLOUT, err) < 0)
 			return -1;
 	}
@@ -202,8 +200,8 @@ static int recv_all(struct frames *f, void *p, size_t n, struct sc_err *err)
 	size_t got = 0;
 
 	while (got < n) {
-		ssize_t k = f->ch.read(f->ch.arg, (char *)p + got, n - got,
-				       err);
+		ssize_t k =
+			f->ch.read(f->ch.arg, (char *)p + got, n - got, err);
 
 		if (k < 0)
 			return -1;
@@ -274,8 +272,7 @@ int frame_take_fail(struct frame *f, struct sc_err *err)
 	if (c.bad || code == SC_OK || code > SC_EPARTIAL || sys > 4095)
 		return sc_fail(err, SC_EPROTO, 0,
 			       "the helper sent a broken FAIL frame");
-	sc_fail(err, (enum sc_code)code, 0, "%.*s", (int)n,
-		(const char *)msg);
+	sc_fail(err, (enum sc_code)code, 0, "%.*s", (int)n, (const char *)msg);
 	err->sys = (int)sys;
 	return -1;
 }
@@ -293,9 +290,8 @@ int frame_varints(const struct frame *f, uint64_t *v, size_t n,
 	return 0;
 }
 
-int frame_send_varints(struct frames *f, enum frame_type type,
-		       unsigned volume, const uint64_t *v, size_t n,
-		       struct sc_err *err)
+int frame_send_varints(struct frames *f, enum frame_type type, unsigned volume,
+		       const uint64_t *v, size_t n, struct sc_err *err)
 {
 	auto_buf struct buf b = { 0 };
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #include <snapctl/helper/image.h>
 
-#include <stdlib.h>
-#include <string.h>
 #include <archive.h>
 #include <archive_entry.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include <snapctl/base/mem.h>
 
@@ -26,8 +26,7 @@
 #error "name this architecture as container engines do"
 #endif
 
-static la_ssize_t to_buf(struct archive *a, void *arg, const void *p,
-			 size_t n)
+static la_ssize_t to_buf(struct archive *a, void *arg, const void *p, size_t n)
 {
 	struct buf *b = arg;
 
@@ -70,8 +69,9 @@ static int tar_add(struct archive *a, const char *name, mode_t mode,
 	ok = archive_write_header(a, e) == ARCHIVE_OK &&
 	     (!n || archive_write_data(a, p, n) == (la_ssize_t)n);
 	archive_entry_free(e);
-	return ok ? 0 : sc_fail(err, SC_EIO, 0, "pack the helper image: %s",
-				archive_error_string(a));
+	return ok ? 0
+		  : sc_fail(err, SC_EIO, 0, "pack the helper image: %s",
+			    archive_error_string(a));
 }
 
 static int tar_close(struct archive *a, int rc, struct sc_err *err)
@@ -95,8 +95,7 @@ static int build_layer(const void *binary, size_t n, struct buf *out,
 	return tar_close(a, rc, err);
 }
 
-static int digest_of(const struct buf *b, struct digest *d,
-		     struct sc_err *err)
+static int digest_of(const struct buf *b, struct digest *d, struct sc_err *err)
 {
 	auto_hash struct hash *h = NULL;
 
@@ -108,8 +107,7 @@ static int digest_of(const struct buf *b, struct digest *d,
 int image_build(const void *binary, size_t n, struct buf *tar,
 		struct digest *layer, struct sc_err *err)
 {
-	auto_buf struct buf layer_tar = { 0 }, config = { 0 },
-			    manifest = { 0 };
+	auto_buf struct buf layer_tar = { 0 }, config = { 0 }, manifest = { 0 };
 	char layer_str[DIGEST_STR], config_name[DIGEST_HEX + 6];
 	struct digest config_digest;
 	struct archive *a;
@@ -141,8 +139,7 @@ int image_build(const void *binary, size_t n, struct buf *tar,
 		return sc_oom(err, "helper image");
 	if (tar_open(&a, tar, err) < 0)
 		return -1;
-	rc = tar_add(a, config_name, S_IFREG | 0644, config.p, config.len,
-		     err);
+	rc = tar_add(a, config_name, S_IFREG | 0644, config.p, config.len, err);
 	if (rc == 0)
 		rc = tar_add(a, "layer.tar", S_IFREG | 0644, layer_tar.p,
 			     layer_tar.len, err);
@@ -200,7 +197,8 @@ int image_ensure(struct docker *d, const void *binary, size_t n, char **id,
 		*loaded = false;
 	if (info->arch && *info->arch && strcmp(info->arch, IMAGE_ARCH) != 0)
 		return sc_fail(err, SC_EREFUSED, 0,
-			       "the engine runs on %s, the helper in this snapctl is for %s; use a snapctl built for %s",
+			       "the engine runs on %s, the helper in this "
+			       "snapctl is for %s; use a snapctl built for %s",
 			       info->arch, IMAGE_ARCH, info->arch);
 	if (image_build(binary, n, &tar, &layer, err) < 0)
 		return -1;
@@ -215,7 +213,8 @@ int image_ensure(struct docker *d, const void *binary, size_t n, char **id,
 	rc = find_image(d, layer_str, id, err);
 	if (rc == 0)
 		return sc_fail(err, SC_EENGINE, 0,
-			       "the engine took the helper image but does not show it (layer %s)",
+			       "the engine took the helper image but does not "
+			       "show it (layer %s)",
 			       layer_str);
 	return rc < 0 ? -1 : 0;
 }

@@ -12,14 +12,13 @@
 int container_name(const char *stack, char out[128], struct sc_err *err);
 /* socket_dir: a private directory to be mounted at CONTAINER_RUN, or NULL to
  * open stdin for attach. token: put into the environment. */
-#define CONTAINER_RUN "/run/snapctl"
+#define CONTAINER_RUN	 "/run/snapctl"
 #define CONTAINER_SOCKET CONTAINER_RUN "/s"
 int container_create(struct docker *d, const struct session_options *o,
 		     const char *image, const char *socket_dir,
 		     const char *token, char **id, struct sc_err *err);
 /* How a helper that went away ended, as a sentence, into out. */
-void container_epitaph(struct docker *d, const char *id, char *out,
-		       size_t cap);
+void container_epitaph(struct docker *d, const char *id, char *out, size_t cap);
 void container_mount_path(char out[32], unsigned volume);
 
 /* -- link.c ------------------------------------------------------------- */
@@ -28,10 +27,10 @@ void container_mount_path(char out[32], unsigned volume);
 struct link {
 	enum session_transport kind;
 	struct channel ch;
-	struct channel_fds fds;		/* socket */
-	int sock;			/* socket, -1 */
-	char *dir;			/* private directory, or NULL */
-	struct docker_attach *attach;	/* attach, or NULL */
+	struct channel_fds fds;	      /* socket */
+	int sock;		      /* socket, -1 */
+	char *dir;		      /* private directory, or NULL */
+	struct docker_attach *attach; /* attach, or NULL */
 	char token[FRAME_TOKEN_LEN + 1];
 	char *container; /* id */
 };
@@ -39,8 +38,8 @@ struct link {
 /* Creates, starts and connects a helper by this transport. On -1 nothing is
  * left; *retry tells whether the other transport is worth a try. */
 int link_open(struct docker *d, const struct session_options *o,
-	      const char *image, enum session_transport kind,
-	      struct link *out, bool *retry, struct sc_err *err);
+	      const char *image, enum session_transport kind, struct link *out,
+	      bool *retry, struct sc_err *err);
 /* Ends the connection for whoever reads or writes on it, from any thread. */
 void link_abort(struct link *l);
 /* Cuts the connection, which nobody uses any more; the container remains. */
@@ -81,7 +80,6 @@ int session_unsent(struct session *s, struct sc_err *err);
 /* Ends the conversation with a helper that writes and waits until it has
  * undone what it had not committed, or finished its commit. */
 int session_settle(struct session *s, struct sc_err *err);
-int session_protocol(struct session *s, const char *what,
-		     struct sc_err *err);
+int session_protocol(struct session *s, const char *what, struct sc_err *err);
 
 #endif

@@ -44,7 +44,8 @@ static int private_dir(char **out, struct sc_err *err)
 
 	if (!run || *run != '/')
 		return sc_fail(err, SC_EREFUSED, 0,
-			       "XDG_RUNTIME_DIR names no directory for the helper's socket");
+			       "XDG_RUNTIME_DIR names no directory for the "
+			       "helper's socket");
 	if ((size_t)snprintf(base, sizeof(base), "%s/snapctl", run) >=
 	    sizeof(base))
 		return sc_fail(err, SC_EREFUSED, 0, "%s is too long", run);
@@ -87,8 +88,7 @@ static int listen_in(const char *dir, int *out, struct sc_err *err)
 			       "%s is too long for a socket", dir);
 	if (bind(fd, (struct sockaddr *)&sa, sizeof(sa)) < 0 ||
 	    chmod(sa.sun_path, 0666) < 0 || listen(fd, 1) < 0)
-		return sc_fail(err, SC_EIO, errno, "listen on %s",
-			       sa.sun_path);
+		return sc_fail(err, SC_EIO, errno, "listen on %s", sa.sun_path);
 	*out = take_fd(&fd);
 	return 0;
 }
@@ -162,8 +162,7 @@ static ssize_t attach_read(void *arg, void *p, size_t n, struct sc_err *err)
 	return docker_attach_read(arg, p, n, err);
 }
 
-static int attach_write(void *arg, const void *p, size_t n,
-			struct sc_err *err)
+static int attach_write(void *arg, const void *p, size_t n, struct sc_err *err)
 {
 	return docker_attach_write(arg, p, n, err);
 }
@@ -188,7 +187,8 @@ static int open_socket(struct docker *d, const struct session_options *o,
 	*retry = true;
 	if (!docker_info(d)->local)
 		return sc_fail(err, SC_EREFUSED, 0,
-			       "the engine is remote: no socket can be shared with it");
+			       "the engine is remote: no socket can be shared "
+			       "with it");
 	if (private_dir(&l->dir, err) < 0 || listen_in(l->dir, &lfd, err) < 0)
 		return -1;
 	rc = container_create(d, o, image, l->dir, l->token, &l->container,
@@ -216,8 +216,8 @@ static int open_attach(struct docker *d, const struct session_options *o,
 		       struct sc_err *err)
 {
 	*retry = false;
-	if (container_create(d, o, image, NULL, l->token, &l->container,
-			     err) < 0 ||
+	if (container_create(d, o, image, NULL, l->token, &l->container, err) <
+		    0 ||
 	    docker_attach_open(d, l->container, &l->attach, err) < 0 ||
 	    docker_container_start(d, l->container, err) < 0)
 		return -1;
@@ -226,8 +226,8 @@ static int open_attach(struct docker *d, const struct session_options *o,
 }
 
 int link_open(struct docker *d, const struct session_options *o,
-	      const char *image, enum session_transport kind,
-	      struct link *out, bool *retry, struct sc_err *err)
+	      const char *image, enum session_transport kind, struct link *out,
+	      bool *retry, struct sc_err *err)
 {
 	struct sc_err ignored;
 	int rc;

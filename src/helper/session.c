@@ -17,16 +17,15 @@
 int session_protocol(struct session *s, const char *what, struct sc_err *err)
 {
 	s->broken = true;
-	return sc_fail(err, SC_EPROTO, 0,
-		       "the helper broke the protocol: %s", what);
+	return sc_fail(err, SC_EPROTO, 0, "the helper broke the protocol: %s",
+		       what);
 }
 
 int session_lost(struct session *s, struct sc_err *err)
 {
 	char how[256];
-	const char *said = s->link.attach
-				   ? docker_attach_stderr(s->link.attach)
-				   : "";
+	const char *said =
+		s->link.attach ? docker_attach_stderr(s->link.attach) : "";
 
 	s->broken = true;
 	container_epitaph(s->d, s->link.container, how, sizeof(how));
@@ -62,8 +61,7 @@ int session_settle(struct session *s, struct sc_err *err)
 	if (s->ended)
 		return 0;
 	docker_shield(s->d, true);
-	rc = docker_container_wait(s->d, s->link.container, &s->exit_code,
-				   err);
+	rc = docker_container_wait(s->d, s->link.container, &s->exit_code, err);
 	docker_shield(s->d, false);
 	s->ended = rc == 0;
 	return rc;
@@ -183,8 +181,8 @@ int session_command(struct session *s, enum frame_type type, const void *p,
 		return sc_fail(err, SC_EPROTO, 0,
 			       "the conversation with the helper is over");
 	s->got = s->got_bytes = 0;
-	if (frame_send(&s->frames, type, FRAME_NO_VOLUME, NULL, 0, p, n,
-		       err) < 0)
+	if (frame_send(&s->frames, type, FRAME_NO_VOLUME, NULL, 0, p, n, err) <
+	    0)
 		return session_unsent(s, err);
 	return 0;
 }
@@ -225,9 +223,8 @@ static int send_hello(struct session *s, struct sc_err *err)
 	buf_svarint(&b, s->o.level);
 	buf_varint(&b, s->o.chunk_avg);
 	buf_varint(&b, (s->o.cap_sys_admin ? SESSION_TRUSTED_XATTRS : 0) |
-			       (s->o.allow_incomplete
-					? SESSION_ALLOW_INCOMPLETE
-					: 0));
+			       (s->o.allow_incomplete ? SESSION_ALLOW_INCOMPLETE
+						      : 0));
 	if (b.failed)
 		return sc_oom(err, "frame");
 	return frame_send(&s->frames, FRAME_HELLO, FRAME_NO_VOLUME, NULL, 0,
@@ -241,8 +238,7 @@ static int send_volume(struct session *s, unsigned i, struct sc_err *err)
 
 	container_mount_path(path, i);
 	buf_str(&b, path);
-	buf_str(&b, s->o.volumes[i].leave_out ? s->o.volumes[i].leave_out
-					      : "");
+	buf_str(&b, s->o.volumes[i].leave_out ? s->o.volumes[i].leave_out : "");
 	if (b.failed)
 		return sc_oom(err, "frame");
 	return frame_send(&s->frames, FRAME_VOLUME, i, NULL, 0, b.p, b.len,
@@ -275,8 +271,8 @@ static int connect_helper(struct session *s, const char *image,
 		return 0;
 	if (!retry || s->o.transport != TRANSPORT_AUTO)
 		return -1;
-	return link_open(s->d, &s->o, image, TRANSPORT_ATTACH, &s->link,
-			 &retry, err);
+	return link_open(s->d, &s->o, image, TRANSPORT_ATTACH, &s->link, &retry,
+			 err);
 }
 
 int session_open(struct docker *d, const struct session_options *o,
@@ -375,8 +371,7 @@ int session_scan(struct session *s, struct frame_scanned *out,
 	while ((rc = session_next(s, err)) > 0) {
 		if (s->in.type != FRAME_SCANNED || s->in.volume != seen ||
 		    volume_of(s, err) < 0)
-			return session_protocol(s, frame_name(s->in.type),
-						err);
+			return session_protocol(s, frame_name(s->in.type), err);
 		if (frame_varints(&s->in, v, 4, err) < 0)
 			return session_protocol(s, "a broken SCANNED", err);
 		out[seen++] = (struct frame_scanned){ v[0], v[1], v[2], v[3] };
@@ -483,8 +478,7 @@ static int take_frame(struct taking *t, struct sc_err *err)
 int session_take(struct session *s, unsigned flags,
 		 const struct session_sink *sink, struct sc_err *err)
 {
-	auto_free struct frame_taken *got =
-		calloc(s->ntaken + 1, sizeof(*got));
+	auto_free struct frame_taken *got = calloc(s->ntaken + 1, sizeof(*got));
 	auto_buf struct buf b = { 0 };
 	struct taking t = { .s = s, .sink = sink, .got = got };
 	int rc;

@@ -18,8 +18,8 @@ int session_index(struct session *s, unsigned volume, const void *p, size_t n,
 	while (n) {
 		size_t k = n < FRAME_PIECE ? n : FRAME_PIECE;
 
-		if (frame_send(&s->frames, FRAME_INDEX, volume, NULL, 0, at,
-			       k, err) < 0)
+		if (frame_send(&s->frames, FRAME_INDEX, volume, NULL, 0, at, k,
+			       err) < 0)
 			return session_unsent(s, err);
 		at += k;
 		n -= k;
@@ -44,8 +44,7 @@ int session_plan(struct session *s, const uint64_t *lengths,
 	while ((rc = session_next(s, err)) > 0) {
 		if (s->in.type != FRAME_PLANNED || s->in.volume != seen ||
 		    seen >= s->ntaken)
-			return session_protocol(s, frame_name(s->in.type),
-						err);
+			return session_protocol(s, frame_name(s->in.type), err);
 		if (frame_varints(&s->in, v, 8, err) < 0)
 			return session_protocol(s, "a broken PLANNED", err);
 		out[seen++] = (struct frame_planned){ v[0], v[1], v[2], v[3],
@@ -126,9 +125,8 @@ static int send_segments(struct staging *st,
 		buf_clear(&b);
 		if (get(arg, st->v[i].volume, st->v[i].segment, &b, err) < 0)
 			return -1;
-		if (frame_send(&st->s->frames, FRAME_SEGMENT,
-			       st->v[i].volume, NULL, 0, b.p, b.len,
-			       err) < 0) {
+		if (frame_send(&st->s->frames, FRAME_SEGMENT, st->v[i].volume,
+			       NULL, 0, b.p, b.len, err) < 0) {
 			st->unsent = true;
 			return -1;
 		}
@@ -156,6 +154,7 @@ int session_stage(struct session *s,
 	struct staging st = { .s = s };
 	struct sc_err ours = { 0 }, unsent;
 	pthread_t reader;
+	bool lost;
 	int rc;
 
 	rc = session_command(s, FRAME_STAGE, NULL, 0, err);
@@ -181,7 +180,8 @@ int session_stage(struct session *s,
 		s->broken = true;
 	/* Our own failure is the cause of what the helper then says; a lost
 	 * helper is the cause of a failed send. */
-	if (rc < 0 && (st.rc == 0 || !st.unsent || ours.code != SC_EIO))
+	lost = st.unsent && (ours.code == SC_EIO || ours.code == SC_EENGINE);
+	if (rc < 0 && (st.rc == 0 || !lost))
 		*err = ours;
 	else if (st.rc < 0)
 		*err = st.err;
@@ -228,8 +228,10 @@ int session_undo(struct session *s, struct sc_err *err)
 	if (session_settle(s, err) < 0)
 		return -1;
 	if (s->exit_code == FRAME_EXIT_LEFT || s->exit_code > 128)
-		return sc_fail(err, SC_EENGINE, 0,
-			       "the helper ended (%d) and may have left its stage in the volumes; the next restore removes it",
-			       s->exit_code);
+		return sc_fail(
+			err, SC_EENGINE, 0,
+			"the helper ended (%d) and may have left its stage in "
+			"the volumes; the next restore removes it",
+			s->exit_code);
 	return 0;
 }

@@ -68,15 +68,15 @@
 #include <snapctl/base/cancel.h>
 #include <snapctl/base/err.h>
 
-#define FRAME_MAGIC	   0x46504e53u /* "SNPF" */
-#define FRAME_VERSION	   1
-#define FRAME_NO_VOLUME	   0xffff
-#define FRAME_HEADER	   8
-#define FRAME_TOKEN_LEN	   32 /* hex digits */
-#define FRAME_PIECE	   (256u << 10) /* INDEX and COLUMN payloads */
-#define FRAME_UID_MAP_MAX  (16u << 10)	/* the kernel allows 340 lines */
+#define FRAME_MAGIC	  0x46504e53u /* "SNPF" */
+#define FRAME_VERSION	  1
+#define FRAME_NO_VOLUME	  0xffff
+#define FRAME_HEADER	  8
+#define FRAME_TOKEN_LEN	  32	       /* hex digits */
+#define FRAME_PIECE	  (256u << 10) /* INDEX and COLUMN payloads */
+#define FRAME_UID_MAP_MAX (16u << 10)  /* the kernel allows 340 lines */
 /* The helper's exit status when a stage could not be removed. */
-#define FRAME_EXIT_LEFT	   4
+#define FRAME_EXIT_LEFT	  4
 
 enum frame_type {
 	FRAME_HELLO = 1,
@@ -186,8 +186,7 @@ int frame_take_fail(struct frame *f, struct sc_err *err);
 int frame_varints(const struct frame *f, uint64_t *v, size_t n,
 		  struct sc_err *err);
 /* n varints as a frame. */
-int frame_send_varints(struct frames *f, enum frame_type type,
-		       unsigned volume, const uint64_t *v, size_t n,
-		       struct sc_err *err);
+int frame_send_varints(struct frames *f, enum frame_type type, unsigned volume,
+		       const uint64_t *v, size_t n, struct sc_err *err);
 
 #endif

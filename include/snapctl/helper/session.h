@@ -73,8 +73,8 @@ int session_scan(struct session *s, struct frame_scanned *out,
 		 struct sc_err *err);
 
 struct session_sink {
-	int (*segment)(void *arg, unsigned volume, const void *stored,
-		       size_t n, uint32_t plain, struct sc_err *err);
+	int (*segment)(void *arg, unsigned volume, const void *stored, size_t n,
+		       uint32_t plain, struct sc_err *err);
 	/* Everything was read: the stack may be started. 0 or -1. */
 	int (*all_read)(void *arg, struct sc_err *err);
 	int (*column)(void *arg, unsigned volume, unsigned id, const void *p,

@@ -24,13 +24,13 @@
 #include <snapctl/helper/image.h>
 
 /* For threads that are not the test's: cmocka's asserts belong to one. */
-#define MUST(x)                                                               \
-	do {                                                                  \
-		if (!(x)) {                                                   \
-			fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__,    \
-				#x);                                          \
-			abort();                                              \
-		}                                                             \
+#define MUST(x)                                                            \
+	do {                                                               \
+		if (!(x)) {                                                \
+			fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, \
+				#x);                                       \
+			abort();                                           \
+		}                                                          \
 	} while (0)
 
 /* The helper's end of a conversation. */
@@ -116,7 +116,8 @@ static inline const char *fake_env(struct docker *d, const char *key)
 	size_t i, n = strlen(key);
 	json_t *v;
 
-	json_array_foreach(json_object_get(d->config, "Env"), i, v) {
+	json_array_foreach(json_object_get(d->config, "Env"), i, v)
+	{
 		const char *s = json_string_value(v);
 
 		if (strncmp(s, key, n) == 0 && s[n] == '=')
@@ -134,10 +135,11 @@ static inline int fake_connect(struct docker *d)
 	const char *dir = NULL;
 	size_t i;
 
-	json_array_foreach(mounts, i, v)
-		if (strcmp(json_string_value(json_object_get(v, "Target")),
-			   "/run/snapctl") == 0)
-			dir = json_string_value(json_object_get(v, "Source"));
+	json_array_foreach(
+		mounts, i,
+		v) if (strcmp(json_string_value(json_object_get(v, "Target")),
+			      "/run/snapctl") == 0) dir =
+		json_string_value(json_object_get(v, "Source"));
 	MUST(dir && fd >= 0);
 	MUST(strcmp(fake_env(d, "SNAPCTL_SOCKET"), "/run/snapctl/s") == 0);
 	snprintf(sa.sun_path, sizeof(sa.sun_path), "%s/s", dir);
@@ -190,8 +192,8 @@ static inline void peer_send(struct peer *p, enum frame_type t, unsigned vol,
 	MUST(frame_send(&p->f, t, vol, NULL, 0, body, n, &p->err) == 0);
 }
 
-static inline void peer_numbers(struct peer *p, enum frame_type t,
-				unsigned vol, const uint64_t *v, size_t n)
+static inline void peer_numbers(struct peer *p, enum frame_type t, unsigned vol,
+				const uint64_t *v, size_t n)
 {
 	MUST(frame_send_varints(&p->f, t, vol, v, n, &p->err) == 0);
 }
@@ -313,8 +315,7 @@ void docker_container_free(struct docker_container *c)
 	free(c);
 }
 
-int docker_container_start(struct docker *d, const char *id,
-			   struct sc_err *err)
+int docker_container_start(struct docker *d, const char *id, struct sc_err *err)
 {
 	(void)id;
 	if (d->no_start)

@@ -16,10 +16,10 @@
 #include <snapctl/helper/frames.h>
 #include <snapctl/scan/index.h>
 
-#define OK(call)                                                              \
-	do {                                                                  \
-		if ((call) < 0)                                               \
-			fail_msg("%s: %s", #call, e.msg);                     \
+#define OK(call)                                          \
+	do {                                              \
+		if ((call) < 0)                           \
+			fail_msg("%s: %s", #call, e.msg); \
 	} while (0)
 
 static struct sc_err e;
@@ -43,7 +43,8 @@ static void ends_open(struct ends *s, int sndbuf)
 		if (sndbuf)
 			assert_int_equal(setsockopt(s->fd[i], SOL_SOCKET,
 						    SO_SNDBUF, &sndbuf,
-						    sizeof(sndbuf)), 0);
+						    sizeof(sndbuf)),
+					 0);
 		s->fds[i] = (struct channel_fds){ s->fd[i], s->fd[i],
 						  i ? NULL : &s->cancel };
 		OK(channel_fds_init(&s->fds[i], &s->ch[i], &e));
@@ -87,18 +88,30 @@ static void header(unsigned char h[FRAME_HEADER], uint32_t len, unsigned type,
 static void limits_are_as_specified(void **state)
 {
 	static const size_t known[FRAME_TYPES] = {
-		[FRAME_HELLO] = 65536,	  [FRAME_VOLUME] = 65536,
-		[FRAME_SCAN] = 4096,	  [FRAME_TAKE] = 4096,
-		[FRAME_INDEX] = 262144,	  [FRAME_PLAN] = 65536,
-		[FRAME_STAGE] = 4096,	  [FRAME_RECHECK] = 4096,
-		[FRAME_COMMIT] = 4096,	  [FRAME_UNDO] = 4096,
-		[FRAME_BYE] = 4096,	  [FRAME_ABORT] = 4096,
-		[FRAME_OK] = 4096,	  [FRAME_FAIL] = 4096,
-		[FRAME_NOTE] = 65536,	  [FRAME_PROGRESS] = 4096,
-		[FRAME_SCANNED] = 4096,	  [FRAME_SEGMENT] = SEGMENT_STORED_MAX + 4,
-		[FRAME_ALLREAD] = 4096,	  [FRAME_COLUMN] = 262146,
-		[FRAME_COLEND] = 4096,	  [FRAME_TAKEN] = 4096,
-		[FRAME_PLANNED] = 4096,	  [FRAME_NEED] = 262144,
+		[FRAME_HELLO] = 65536,
+		[FRAME_VOLUME] = 65536,
+		[FRAME_SCAN] = 4096,
+		[FRAME_TAKE] = 4096,
+		[FRAME_INDEX] = 262144,
+		[FRAME_PLAN] = 65536,
+		[FRAME_STAGE] = 4096,
+		[FRAME_RECHECK] = 4096,
+		[FRAME_COMMIT] = 4096,
+		[FRAME_UNDO] = 4096,
+		[FRAME_BYE] = 4096,
+		[FRAME_ABORT] = 4096,
+		[FRAME_OK] = 4096,
+		[FRAME_FAIL] = 4096,
+		[FRAME_NOTE] = 65536,
+		[FRAME_PROGRESS] = 4096,
+		[FRAME_SCANNED] = 4096,
+		[FRAME_SEGMENT] = SEGMENT_STORED_MAX + 4,
+		[FRAME_ALLREAD] = 4096,
+		[FRAME_COLUMN] = 262146,
+		[FRAME_COLEND] = 4096,
+		[FRAME_TAKEN] = 4096,
+		[FRAME_PLANNED] = 4096,
+		[FRAME_NEED] = 262144,
 	};
 
 	(void)state;
@@ -135,8 +148,9 @@ static void longest_passes_longer_does_not(void **state)
 		assert_int_equal(s.in.volume, 5);
 		assert_int_equal(s.in.payload.len, limit);
 		assert_memory_equal(s.in.payload.p, body, limit);
-		assert_int_equal(frame_send(&s.f[1], t, 5, NULL, 0, body,
-					    limit + 1, &e), -1);
+		assert_int_equal(
+			frame_send(&s.f[1], t, 5, NULL, 0, body, limit + 1, &e),
+			-1);
 		assert_int_equal(e.code, SC_EPROTO);
 		header(h, (uint32_t)limit + 1, t, 5);
 		say(&s, h, sizeof(h), false);
@@ -161,9 +175,9 @@ static void unknown_types_are_refused(void **state)
 		say(&s, h, sizeof(h), false);
 		assert_int_equal(frame_recv(&s.f[0], &s.in, &e), -1);
 		assert_int_equal(e.code, SC_EPROTO);
-		assert_int_equal(frame_send(&s.f[0],
-					    (enum frame_type)types[i], 0, NULL,
-					    0, "x", 1, &e), -1);
+		assert_int_equal(frame_send(&s.f[0], (enum frame_type)types[i],
+					    0, NULL, 0, "x", 1, &e),
+				 -1);
 		assert_int_equal(e.code, SC_EPROTO);
 		ends_close(&s);
 	}
@@ -222,8 +236,9 @@ static void a_long_head_is_refused(void **state)
 
 	(void)state;
 	ends_open(&s, 0);
-	assert_int_equal(frame_send(&s.f[0], FRAME_SEGMENT, 0, head, 65, NULL,
-				    0, &e), -1);
+	assert_int_equal(
+		frame_send(&s.f[0], FRAME_SEGMENT, 0, head, 65, NULL, 0, &e),
+		-1);
 	assert_int_equal(e.code, SC_EPROTO);
 	OK(frame_send(&s.f[0], FRAME_SEGMENT, 0, head, 64, "ab", 2, &e));
 	assert_int_equal(frame_recv(&s.f[1], &s.in, &e), 1);
@@ -245,8 +260,8 @@ static void counts_are_of_frames_and_payload(void **state)
 	assert_int_equal(s.f[0].sent, 2);
 	assert_int_equal(s.f[0].sent_bytes, 5);
 	/* What was refused does not count. */
-	assert_int_equal(frame_send(&s.f[0], FRAME_SCAN, 0, NULL, 0, &s, 4097,
-				    &e), -1);
+	assert_int_equal(
+		frame_send(&s.f[0], FRAME_SCAN, 0, NULL, 0, &s, 4097, &e), -1);
 	assert_int_equal(s.f[0].sent, 2);
 	frames_count_reset(&s.f[0]);
 	assert_int_equal(s.f[0].sent, 0);
@@ -293,7 +308,8 @@ static void varints_are_exact(void **state)
 static void broken_varints_are_refused(void **state)
 {
 	static const char *const bad[] = {
-		"\x80", "\xff\xff\xff\xff\xff\xff\xff\xff\xff\x02",
+		"\x80",
+		"\xff\xff\xff\xff\xff\xff\xff\xff\xff\x02",
 		"\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x01",
 	};
 	uint64_t v;
@@ -333,10 +349,10 @@ static void broken_fails_are_refused(void **state)
 		uint64_t code, sys;
 		size_t msg, cut;
 	} bad[] = {
-		{ SC_OK, 0, 3, 0 },	   { SC_EPARTIAL + 1, 0, 3, 0 },
-		{ UINT64_MAX, 0, 3, 0 },   { SC_EIO, 4096, 3, 0 },
+		{ SC_OK, 0, 3, 0 },	      { SC_EPARTIAL + 1, 0, 3, 0 },
+		{ UINT64_MAX, 0, 3, 0 },      { SC_EIO, 4096, 3, 0 },
 		{ SC_EIO, UINT64_MAX, 3, 0 }, { SC_EIO, 5, SC_ERR_MSG, 0 },
-		{ SC_EIO, 5, 3, 1 },	   { SC_EIO, 5, 0, 2 },
+		{ SC_EIO, 5, 3, 1 },	      { SC_EIO, 5, 0, 2 },
 	};
 	char text[SC_ERR_MSG] = { 0 };
 
@@ -455,14 +471,13 @@ static void cancel_is_seen_while_data_flows(void **state)
 	(void)state;
 	ends_open(&s, 0);
 	for (int i = 0; i < 3; i++)
-		OK(frame_send(&s.f[1], FRAME_ALLREAD, 0, NULL, 0, NULL, 0,
-			      &e));
+		OK(frame_send(&s.f[1], FRAME_ALLREAD, 0, NULL, 0, NULL, 0, &e));
 	assert_int_equal(frame_recv(&s.f[0], &s.in, &e), 1);
 	cancel_set(&s.cancel, SIGTERM);
 	assert_int_equal(frame_recv(&s.f[0], &s.in, &e), -1);
 	assert_int_equal(e.code, SC_EINTR);
-	assert_int_equal(frame_send(&s.f[0], FRAME_SCAN, 0, NULL, 0, NULL, 0,
-				    &e), -1);
+	assert_int_equal(
+		frame_send(&s.f[0], FRAME_SCAN, 0, NULL, 0, NULL, 0, &e), -1);
 	assert_int_equal(e.code, SC_EINTR);
 	ends_close(&s);
 }
@@ -477,8 +492,8 @@ static void a_closed_peer_is_an_io_error(void **state)
 	close(s.fd[1]);
 	s.fd[1] = -1;
 	assert_int_equal(frame_recv(&s.f[0], &s.in, &e), 0);
-	assert_int_equal(frame_send(&s.f[0], FRAME_SCAN, 0, NULL, 0, NULL, 0,
-				    &e), -1);
+	assert_int_equal(
+		frame_send(&s.f[0], FRAME_SCAN, 0, NULL, 0, NULL, 0, &e), -1);
 	assert_int_equal(e.code, SC_EIO);
 	ends_close(&s);
 }
@@ -498,8 +513,8 @@ static void *send_many(void *arg)
 
 	memset(p, me->id, sizeof(p));
 	for (unsigned i = 0; i < EACH; i++)
-		if (frame_send(&me->s->f[1], FRAME_SEGMENT, me->id, p, 4,
-			       p, i * 7 % sizeof(p), &err) < 0)
+		if (frame_send(&me->s->f[1], FRAME_SEGMENT, me->id, p, 4, p,
+			       i * 7 % sizeof(p), &err) < 0)
 			abort();
 	return NULL;
 }
@@ -514,8 +529,8 @@ static void two_senders_do_not_mix(void **state)
 	(void)state;
 	ends_open(&s, 4608);
 	for (int i = 0; i < 2; i++)
-		assert_int_equal(pthread_create(&t[i], NULL, send_many,
-						&who[i]), 0);
+		assert_int_equal(
+			pthread_create(&t[i], NULL, send_many, &who[i]), 0);
 	for (unsigned i = 0; i < 2 * EACH; i++) {
 		unsigned v;
 

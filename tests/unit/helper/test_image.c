@@ -7,10 +7,10 @@
 
 static struct sc_err e;
 
-#define OK(call)                                                              \
-	do {                                                                  \
-		if ((call) < 0)                                               \
-			fail_msg("%s: %s", #call, e.msg);                     \
+#define OK(call)                                          \
+	do {                                              \
+		if ((call) < 0)                           \
+			fail_msg("%s: %s", #call, e.msg); \
 	} while (0)
 
 /* Not a multiple of a tar block. */
@@ -66,20 +66,26 @@ static void plain_tar_reads_it(void **state)
 	digest_hex(&d, layer);
 	/* Three members in an order that needs no seeking. */
 	assert_int_equal(filter("tar tf - | sed 's/^[0-9a-f]\\{64\\}/ID/'",
-				&tar, out, sizeof(out)), 0);
+				&tar, out, sizeof(out)),
+			 0);
 	assert_string_equal(out, "ID.json\nlayer.tar\nmanifest.json\n");
 	/* The layer's digest is that of the layer. */
 	assert_int_equal(filter("tar xOf - layer.tar | sha256sum", &tar, out,
-				sizeof(out)), 0);
+				sizeof(out)),
+			 0);
 	snprintf(want, sizeof(want), "%s  -\n", layer);
 	assert_string_equal(out, want);
-	assert_int_equal(filter("tar xOf - layer.tar | tar tvf - --numeric-owner"
-				" --full-time --utc",
-				&tar, out, sizeof(out)), 0);
+	assert_int_equal(
+		filter("tar xOf - layer.tar | tar tvf - --numeric-owner"
+		       " --full-time --utc",
+		       &tar, out, sizeof(out)),
+		0);
 	assert_non_null(strstr(out, "-rwxr-xr-x 0/0"));
 	assert_non_null(strstr(out, "1970-01-01 00:00:00 snapctl-helper\n"));
 	assert_int_equal(filter("tar xOf - layer.tar | tar xOf - snapctl-helper"
-				" | wc -c", &tar, out, sizeof(out)), 0);
+				" | wc -c",
+				&tar, out, sizeof(out)),
+			 0);
 	assert_int_equal(atoi(out), (int)sizeof(binary));
 	buf_free(&tar);
 }
@@ -96,14 +102,14 @@ static void documents_fit(void **state)
 	(void)state;
 	OK(image_build(binary, sizeof(binary), &tar, &d, &e));
 	digest_str(&d, layer);
-	assert_int_equal(filter("tar xOf - manifest.json", &tar, out,
-				sizeof(out)), 0);
+	assert_int_equal(
+		filter("tar xOf - manifest.json", &tar, out, sizeof(out)), 0);
 	doc = json_loads(out, 0, NULL);
 	assert_non_null(doc);
 	assert_int_equal(json_array_size(doc), 1);
 	snprintf(name, sizeof(name), "%s",
-		 json_string_value(json_object_get(json_array_get(doc, 0),
-						   "Config")));
+		 json_string_value(
+			 json_object_get(json_array_get(doc, 0), "Config")));
 	json_decref(doc);
 	assert_int_equal(strlen(name), 64 + 5);
 	snprintf(out, sizeof(out), "tar xOf - %s | sha256sum", name);
@@ -121,13 +127,15 @@ static void documents_fit(void **state)
 	assert_string_equal(
 		json_string_value(json_array_get(
 			json_object_get(json_object_get(config, "rootfs"),
-					"diff_ids"), 0)),
+					"diff_ids"),
+			0)),
 		layer);
-	assert_string_equal(json_string_value(json_array_get(
-				    json_object_get(
-					    json_object_get(config, "config"),
-					    "Entrypoint"), 0)),
-			    "/snapctl-helper");
+	assert_string_equal(
+		json_string_value(json_array_get(
+			json_object_get(json_object_get(config, "config"),
+					"Entrypoint"),
+			0)),
+		"/snapctl-helper");
 	assert_string_equal(json_string_value(json_object_get(config, "os")),
 			    "linux");
 	json_decref(config);
@@ -180,19 +188,23 @@ static void others_with_the_label_are_passed_over(void **state)
 	(void)state;
 	fake_init(&d);
 	d.nimages = 4;
-	d.images[0] = (struct fake_image){ "other", { "sha256:00" },
+	d.images[0] = (struct fake_image){ "other",
+					   { "sha256:00" },
 					   { "/snapctl-helper" } };
-	d.images[1] = (struct fake_image){ "on-top", { layer, "sha256:00" },
+	d.images[1] = (struct fake_image){ "on-top",
+					   { layer, "sha256:00" },
 					   { "/snapctl-helper" } };
 	d.images[2] = (struct fake_image){ "entry", { layer }, { "/bin/sh" } };
-	d.images[3] = (struct fake_image){ "more", { layer },
+	d.images[3] = (struct fake_image){ "more",
+					   { layer },
 					   { "/snapctl-helper", "-x" } };
 	OK(image_ensure(&d, binary, sizeof(binary), &id, &loaded, &e));
 	assert_true(loaded);
 	assert_string_equal(id, "sha256:loaded");
 	free(id);
 	/* The right one among them is found, whatever its id. */
-	d.images[2] = (struct fake_image){ "right", { layer },
+	d.images[2] = (struct fake_image){ "right",
+					   { layer },
 					   { "/snapctl-helper" } };
 	free(d.loaded_layer);
 	d.loaded_layer = NULL;
@@ -228,8 +240,8 @@ static void an_engine_that_hides_it_is_an_error(void **state)
 	(void)state;
 	fake_init(&d);
 	d.load_hides = true;
-	assert_int_equal(image_ensure(&d, binary, sizeof(binary), &id, NULL,
-				      &e), -1);
+	assert_int_equal(
+		image_ensure(&d, binary, sizeof(binary), &id, NULL, &e), -1);
 	assert_int_equal(e.code, SC_EENGINE);
 	assert_int_equal(d.loads, 1);
 	fake_done(&d);
@@ -243,8 +255,8 @@ static void another_architecture_is_refused(void **state)
 	(void)state;
 	fake_init(&d);
 	d.info.arch = (char *)"pdp11";
-	assert_int_equal(image_ensure(&d, binary, sizeof(binary), &id, NULL,
-				      &e), -1);
+	assert_int_equal(
+		image_ensure(&d, binary, sizeof(binary), &id, NULL, &e), -1);
 	assert_int_equal(e.code, SC_EREFUSED);
 	assert_non_null(strstr(e.msg, "pdp11"));
 	assert_int_equal(d.loads, 0);

@@ -30,15 +30,15 @@
 static struct sc_err e;
 static char program[4096];
 
-#define OK(call)                                                              \
-	do {                                                                  \
-		if ((call) < 0)                                               \
-			fail_msg("%s: %s", #call, e.msg);                     \
+#define OK(call)                                          \
+	do {                                              \
+		if ((call) < 0)                           \
+			fail_msg("%s: %s", #call, e.msg); \
 	} while (0)
-#define SYS(call)                                                             \
-	do {                                                                  \
-		if ((call) < 0)                                               \
-			fail_msg("%s: %s", #call, strerror(errno));           \
+#define SYS(call)                                                   \
+	do {                                                        \
+		if ((call) < 0)                                     \
+			fail_msg("%s: %s", #call, strerror(errno)); \
 	} while (0)
 
 struct serve {
@@ -202,7 +202,7 @@ static void serve_start(struct serve *s)
 }
 
 static void say(struct serve *s, enum frame_type type, unsigned volume,
-		 const void *p, size_t n)
+		const void *p, size_t n)
 {
 	OK(frame_send(&s->f, type, volume, NULL, 0, p, n, &e));
 }
@@ -338,11 +338,13 @@ static void keep_segment(struct serve *s)
 	for (size_t i = 0; i < s->nsegments; i++)
 		g.offset += s->segments[i].len;
 	assert_int_equal(mem_grow(&s->segments, &s->cap, s->nsegments + 1,
-				  sizeof(*s->segments)), 0);
+				  sizeof(*s->segments)),
+			 0);
 	s->segments[s->nsegments] = (struct buf){ 0 };
 	buf_put(&s->segments[s->nsegments++], c.p, g.stored);
 	assert_int_equal(mem_grow(&t->segments, &t->segments_cap,
-				  t->nsegments + 1, sizeof(g)), 0);
+				  t->nsegments + 1, sizeof(g)),
+			 0);
 	t->segments[t->nsegments++] = g;
 }
 
@@ -355,8 +357,8 @@ static void end_index(struct serve *s, const struct index_sink *sink)
 		len += s->segments[i].len;
 	s->table.packs = calloc(1, sizeof(*s->table.packs));
 	assert_non_null(s->table.packs);
-	s->table.packs[0] = (struct pack_ref){ .length = len,
-					       .kind = PACK_TAR };
+	s->table.packs[0] =
+		(struct pack_ref){ .length = len, .kind = PACK_TAR };
 	s->table.npacks = s->table.packs_cap = 1;
 	OK(index_encode_places(&s->table, sink, &e));
 	OK(index_writer_finish(s->writer, &d, &s->index_len, &e));
@@ -390,7 +392,8 @@ static void take(struct serve *s)
 				    v[2], v[3], &e));
 		} else if (type == FRAME_TAKEN) {
 			OK(frame_varints(&s->in, v, 11, &e));
-			assert_int_equal(v[0], 6); /* the root, d, 3 files, link */
+			assert_int_equal(v[0],
+					 6); /* the root, d, 3 files, link */
 			assert_int_equal(v[2], BIG + 1000);
 			assert_int_equal(v[3], s->nsegments);
 			assert_true(all_read);
@@ -572,12 +575,11 @@ static void the_end_in_the_middle_of_stage_undoes(void **state)
 		struct serve s;
 
 		begin_stage(&s);
-		for (size_t i = 0; i < (how == 2 ? s.nneeds - 1 : how > 0);
-		     i++)
+		for (size_t i = 0; i < (how == 2 ? s.nneeds - 1 : how > 0); i++)
 			give(&s, i);
 		if (how == 3)
-			assert_int_equal(write(s.fd, "\0\1\0\0\45\0\0\0half",
-					       12), 12);
+			assert_int_equal(
+				write(s.fd, "\0\1\0\0\45\0\0\0half", 12), 12);
 		assert_in_range(serve_end(&s), 0, 1);
 		assert_wrecked(&s);
 		serve_clear(&s);
@@ -664,7 +666,8 @@ static void a_stage_that_was_changed_is_not_committed(void **state)
 	stage(&s);
 	snprintf(line, sizeof(line),
 		 "find %s/%s -type f -size +1000k -exec sh -c "
-		 "'echo >>\"$1\"' - {} \\;", s.dir, STAGE_NAME);
+		 "'echo >>\"$1\"' - {} \\;",
+		 s.dir, STAGE_NAME);
 	assert_int_equal(system(line), 0);
 	command(&s, FRAME_RECHECK, NULL, 0);
 	expect(&s, FRAME_FAIL);
@@ -776,8 +779,8 @@ static void wrong_volumes_end_it(void **state)
 static void commands_out_of_turn_end_it(void **state)
 {
 	static const enum frame_type first[] = {
-		FRAME_STAGE, FRAME_RECHECK, FRAME_COMMIT, FRAME_HELLO,
-		FRAME_SEGMENT, FRAME_OK,    FRAME_NEED,
+		FRAME_STAGE,   FRAME_RECHECK, FRAME_COMMIT, FRAME_HELLO,
+		FRAME_SEGMENT, FRAME_OK,      FRAME_NEED,
 	};
 	struct serve s;
 
@@ -839,8 +842,9 @@ static void broken_indexes_fail_the_plan(void **state)
 		if (how == 2)
 			command(&s, FRAME_PLAN, NULL, 0);
 		else
-			send_plan(&s, how == 1 ? sizeof(garbage)
-				      : how == 3 ? 0 : UINT64_MAX);
+			send_plan(&s, how == 1	 ? sizeof(garbage)
+				      : how == 3 ? 0
+						 : UINT64_MAX);
 		expect_fail(&s, how & 1 ? SC_ECORRUPT : SC_EPROTO);
 		command(&s, FRAME_UNDO, NULL, 0);
 		expect(&s, FRAME_OK);

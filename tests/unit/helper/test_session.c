@@ -12,18 +12,18 @@
 
 static struct sc_err e;
 
-#define OK(call)                                                              \
-	do {                                                                  \
-		if ((call) < 0)                                               \
-			fail_msg("%s: %s", #call, e.msg);                     \
+#define OK(call)                                          \
+	do {                                              \
+		if ((call) < 0)                           \
+			fail_msg("%s: %s", #call, e.msg); \
 	} while (0)
 
-#define FAILS(call, code_)                                                    \
-	do {                                                                  \
-		assert_int_equal((call), -1);                                 \
-		if (e.code != (code_))                                        \
-			fail_msg("%s: code %d, not %s: %s", #call, e.code,    \
-				 #code_, e.msg);                              \
+#define FAILS(call, code_)                                                 \
+	do {                                                               \
+		assert_int_equal((call), -1);                              \
+		if (e.code != (code_))                                     \
+			fail_msg("%s: code %d, not %s: %s", #call, e.code, \
+				 #code_, e.msg);                           \
 	} while (0)
 
 static void says(const char *what)
@@ -119,9 +119,10 @@ static void only_greets(struct peer *p)
 
 static json_t *mount_at(struct talk *t, size_t i)
 {
-	return json_array_get(json_object_get(json_object_get(t->d.config,
-							      "HostConfig"),
-					      "Mounts"), i);
+	return json_array_get(
+		json_object_get(json_object_get(t->d.config, "HostConfig"),
+				"Mounts"),
+		i);
 }
 
 static const char *of(json_t *o, const char *key)
@@ -154,8 +155,8 @@ static void opens_by_socket(void **state)
 	assert_string_equal(of(mount_at(&t, 1), "Type"), "bind");
 	assert_string_equal(of(mount_at(&t, 1), "Source"), "/srv/data");
 	for (size_t i = 0; i < 4; i++)
-		assert_true(json_is_true(json_object_get(mount_at(&t, i),
-							 "ReadOnly")));
+		assert_true(json_is_true(
+			json_object_get(mount_at(&t, i), "ReadOnly")));
 	assert_false(json_is_true(json_object_get(t.d.config, "OpenStdin")));
 	talk_done(&t);
 	assert_int_equal(t.notes.warnings, 0);
@@ -169,16 +170,16 @@ static void restore_mounts_what_it_takes_writable(void **state)
 	talk_init(&t, only_greets);
 	t.o.write = true;
 	OK(talk_open(&t));
-	assert_true(json_is_false(json_object_get(mount_at(&t, 0),
-						  "ReadOnly")));
-	assert_true(json_is_false(json_object_get(mount_at(&t, 1),
-						  "ReadOnly")));
+	assert_true(
+		json_is_false(json_object_get(mount_at(&t, 0), "ReadOnly")));
+	assert_true(
+		json_is_false(json_object_get(mount_at(&t, 1), "ReadOnly")));
 	/* Only held. */
-	assert_true(json_is_true(json_object_get(mount_at(&t, 2),
-						 "ReadOnly")));
-	assert_int_equal(json_array_size(json_object_get(
-				 json_object_get(t.d.config, "HostConfig"),
-				 "CapAdd")), 8);
+	assert_true(json_is_true(json_object_get(mount_at(&t, 2), "ReadOnly")));
+	assert_int_equal(
+		json_array_size(json_object_get(
+			json_object_get(t.d.config, "HostConfig"), "CapAdd")),
+		8);
 	talk_done(&t);
 	/* It was waited for, not killed. */
 	assert_int_equal(t.d.waits, 1);
@@ -196,9 +197,10 @@ static void opens_by_attach(void **state)
 	assert_string_equal(session_transport_name(t.s), "attach");
 	assert_true(json_is_true(json_object_get(t.d.config, "OpenStdin")));
 	assert_true(json_is_true(json_object_get(t.d.config, "StdinOnce")));
-	assert_int_equal(json_array_size(json_object_get(
-				 json_object_get(t.d.config, "HostConfig"),
-				 "Mounts")), 3);
+	assert_int_equal(
+		json_array_size(json_object_get(
+			json_object_get(t.d.config, "HostConfig"), "Mounts")),
+		3);
 	talk_done(&t);
 }
 
@@ -347,7 +349,8 @@ static void hold(struct talk *t, enum docker_state state, const char *command,
 	snprintf(text, sizeof(text), "%ld", pid);
 	t->d.taken = "snapctl-shop";
 	t->d.held_state = state;
-	t->d.held[0] = (struct docker_label){ (char *)IMAGE_LABEL, (char *)"1" };
+	t->d.held[0] =
+		(struct docker_label){ (char *)IMAGE_LABEL, (char *)"1" };
 	t->d.held[1] = (struct docker_label){ (char *)"io.snapctl.host",
 					      (char *)host };
 	t->d.held[2] = (struct docker_label){ (char *)"io.snapctl.pid", text };
@@ -558,11 +561,11 @@ static void scans_badly(struct peer *p)
 static void broken_scans_are_refused(void **state)
 {
 	static void (*const bad[])(struct peer *) = {
-		scan_frames_lost, scan_bytes_lost,  scan_wrong_order,
-		scan_no_volume,	  scan_too_few,	    scan_out_of_turn,
-		scan_of_our_own,  scan_short,	    note_control,
-		note_nul,	  note_kind,	    note_empty,
-		progress_short,	  ok_short,	    fail_broken,
+		scan_frames_lost, scan_bytes_lost, scan_wrong_order,
+		scan_no_volume,	  scan_too_few,	   scan_out_of_turn,
+		scan_of_our_own,  scan_short,	   note_control,
+		note_nul,	  note_kind,	   note_empty,
+		progress_short,	  ok_short,	   fail_broken,
 	};
 	struct frame_scanned out[2];
 
@@ -583,7 +586,8 @@ static void broken_scans_are_refused(void **state)
 
 static void fails_then_scans(struct peer *p)
 {
-	struct sc_err cause = { .code = SC_ETORN, .sys = 5,
+	struct sc_err cause = { .code = SC_ETORN,
+				.sys = 5,
 				.msg = "something writes" };
 
 	peer_greet(p, 2);
@@ -613,7 +617,8 @@ static void a_fail_is_passed_on_and_ends_only_the_command(void **state)
 /* What a helper said before it went is heard, though we could not send. */
 static void dies_with_a_word(struct peer *p)
 {
-	struct sc_err cause = { .code = SC_EIO, .sys = 2,
+	struct sc_err cause = { .code = SC_EIO,
+				.sys = 2,
 				.msg = "open /v/0: no" };
 
 	peer_greet(p, 2);
@@ -687,8 +692,8 @@ static int sink_log(struct sunk *k, const char *what, unsigned volume,
 {
 	size_t at = strlen(k->log);
 
-	snprintf(k->log + at, sizeof(k->log) - at, "%s%s%u:%llu",
-		 at ? " " : "", what, volume, (unsigned long long)n);
+	snprintf(k->log + at, sizeof(k->log) - at, "%s%s%u:%llu", at ? " " : "",
+		 what, volume, (unsigned long long)n);
 	if (k->fail_at && strcmp(k->fail_at, what) == 0)
 		return sc_fail(err, SC_EIO, 28, "disk");
 	return 0;
@@ -927,12 +932,12 @@ static void takes_badly(struct peer *p)
 static void broken_takes_are_refused(void **state)
 {
 	static void (*const bad[])(struct peer *) = {
-		take_lost_segment,  take_lost_bytes,   take_lost_piece,
-		take_early_taken,   take_wrong_turn,   take_after_taken,
-		take_all_twice,	    take_no_volume,    take_short_segment,
-		take_empty_segment, take_plain_zero,   take_plain_huge,
-		take_short_column,  take_colend_id,    take_colend_codec,
-		take_taken_short,   take_ok_early,     take_need,
+		take_lost_segment,  take_lost_bytes, take_lost_piece,
+		take_early_taken,   take_wrong_turn, take_after_taken,
+		take_all_twice,	    take_no_volume,  take_short_segment,
+		take_empty_segment, take_plain_zero, take_plain_huge,
+		take_short_column,  take_colend_id,  take_colend_codec,
+		take_taken_short,   take_ok_early,   take_need,
 	};
 
 	(void)state;
@@ -977,8 +982,8 @@ static void take_for_ever(struct peer *p)
 
 	peer_greet(p, 2);
 	peer_command(p, FRAME_TAKE);
-	while (frame_send(&p->f, FRAME_SEGMENT, 0, "\152\0\0\0", 4, "stored",
-			  6, &err) == 0)
+	while (frame_send(&p->f, FRAME_SEGMENT, 0, "\152\0\0\0", 4, "stored", 6,
+			  &err) == 0)
 		continue;
 }
 
@@ -1189,7 +1194,9 @@ static void needs_badly(struct peer *p)
 static void broken_needs_are_refused(void **state)
 {
 	static void (*const bad[])(struct peer *) = {
-		needs_no_volume, needs_three_bytes, needs_never_end,
+		needs_no_volume,
+		needs_three_bytes,
+		needs_never_end,
 		needs_and_planned,
 	};
 
@@ -1443,7 +1450,8 @@ int main(void)
 		cmocka_unit_test(cancel_while_sending_undoes),
 		cmocka_unit_test(a_stage_that_stays_is_told),
 		cmocka_unit_test(a_death_while_sending_is_told),
-		cmocka_unit_test(a_commit_that_lost_its_connection_is_not_killed),
+		cmocka_unit_test(
+			a_commit_that_lost_its_connection_is_not_killed),
 		cmocka_unit_test(a_container_that_stays_is_a_warning),
 	};
 
