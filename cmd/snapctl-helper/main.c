@@ -30,7 +30,7 @@ static int connect_socket(const char *path)
 
 	if (fd < 0 || strlen(path) >= sizeof(sa.sun_path))
 		return -1;
-	strcpy(sa.sun_path, path);
+	memcpy(sa.sun_path, path, strlen(path) + 1);
 	if (connect(fd, (struct sockaddr *)&sa, sizeof(sa)) == 0)
 		return fd;
 	(void)close(fd);

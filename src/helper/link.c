@@ -52,11 +52,14 @@ static int private_dir(char **out, struct sc_err *err)
 	if (make_dir(base, err) < 0 ||
 	    io_random_name(name, sizeof(name), "", err) < 0)
 		return -1;
-	if (asprintf(out, "%s/%s", base, name) < 0)
+	if (asprintf(out, "%s/%s", base, name) < 0) {
+		*out = NULL;
 		return sc_oom(err, "socket directory");
+	}
 	if (mkdir(*out, 0700) < 0) {
 		sc_fail(err, SC_EIO, errno, "create %s", *out);
 		free(*out);
+		*out = NULL;
 		return -1;
 	}
 	return 0;

@@ -177,7 +177,7 @@ static void serve_start(struct serve *s)
 
 	memset(s, 0, sizeof(*s));
 	signal(SIGPIPE, SIG_IGN);
-	strcpy(s->dir, "/tmp/snapctl-serve-XXXXXX");
+	snprintf(s->dir, sizeof(s->dir), "/tmp/snapctl-serve-XXXXXX");
 	assert_non_null(mkdtemp(s->dir));
 	SYS(s->index = memfd_create("index", MFD_CLOEXEC));
 	SYS(s->said = memfd_create("stderr", MFD_CLOEXEC));
@@ -913,7 +913,8 @@ int main(int argc, char **argv)
 	unit = strstr(program, "/unit/helper/");
 	if (!unit)
 		return 1;
-	strcpy(unit, "/tools/snapctl-helper");
+	snprintf(unit, sizeof(program) - (size_t)(unit - program), "%s",
+		 "/tools/snapctl-helper");
 	if (argc > 1)
 		cmocka_set_test_filter(argv[1]);
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdint.h>
+#include <sys/stat.h>
 
 #include <snapctl/helper/session.h>
 
@@ -223,6 +224,42 @@ static void falls_back_to_attach(void **state)
 	assert_string_equal(session_transport_name(t.s), "attach");
 	assert_int_equal(t.d.creates, 1);
 	talk_done(&t);
+}
+
+/* The run-time directory of a user who may not write there. */
+static void no_private_directory_falls_back(void **state)
+{
+	char run[] = "/tmp/snapctl-run-XXXXXX", sub[64];
+	struct talk t;
+
+	(void)state;
+	if (geteuid() != 0)
+		skip();
+	assert_non_null(mkdtemp(run));
+	snprintf(sub, sizeof(sub), "%s/snapctl", run);
+	assert_int_equal(mkdir(sub, 0500), 0);
+	assert_int_equal(chown(sub, 65534, 65534), 0);
+	assert_int_equal(chmod(run, 0755), 0);
+	setenv("XDG_RUNTIME_DIR", run, 1);
+	talk_init(&t, only_greets);
+	assert_int_equal(seteuid(65534), 0);
+	OK(talk_open(&t));
+	assert_string_equal(session_transport_name(t.s), "attach");
+	assert_int_equal(t.d.creates, 1);
+	talk_done(&t);
+	/* Nor is a directory of somebody else used. */
+	assert_int_equal(seteuid(0), 0);
+	assert_int_equal(chown(sub, 0, 0), 0);
+	assert_int_equal(seteuid(65534), 0);
+	talk_init(&t, only_greets);
+	t.o.transport = TRANSPORT_SOCKET;
+	FAILS(talk_open(&t), SC_EREFUSED);
+	says("not a directory of ours");
+	talk_done(&t);
+	assert_int_equal(seteuid(0), 0);
+	unsetenv("XDG_RUNTIME_DIR");
+	assert_int_equal(rmdir(sub), 0);
+	assert_int_equal(rmdir(run), 0);
 }
 
 static void a_forced_socket_does_not_fall_back(void **state)
@@ -1425,6 +1462,7 @@ int main(void)
 		cmocka_unit_test(restore_mounts_what_it_takes_writable),
 		cmocka_unit_test(opens_by_attach),
 		cmocka_unit_test(falls_back_to_attach),
+		cmocka_unit_test(no_private_directory_falls_back),
 		cmocka_unit_test(a_forced_socket_does_not_fall_back),
 		cmocka_unit_test(a_start_that_fails_leaves_nothing),
 		cmocka_unit_test(wrong_greetings_are_refused),
