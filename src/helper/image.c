@@ -86,7 +86,7 @@ static int tar_close(struct archive *a, int rc, struct sc_err *err)
 static int build_layer(const void *binary, size_t n, struct buf *out,
 		       struct sc_err *err)
 {
-	struct archive *a;
+	struct archive *a = NULL;
 	int rc;
 
 	if (tar_open(&a, out, err) < 0)
@@ -110,7 +110,7 @@ int image_build(const void *binary, size_t n, struct buf *tar,
 	auto_buf struct buf layer_tar = { 0 }, config = { 0 }, manifest = { 0 };
 	char layer_str[DIGEST_STR], config_name[DIGEST_HEX + 6];
 	struct digest config_digest;
-	struct archive *a;
+	struct archive *a = NULL;
 	int rc;
 
 	buf_clear(tar);
@@ -130,7 +130,7 @@ int image_build(const void *binary, size_t n, struct buf *tar,
 	if (config.failed || digest_of(&config, &config_digest, err) < 0)
 		return -1;
 	digest_hex(&config_digest, config_name);
-	strcat(config_name, ".json");
+	memcpy(config_name + DIGEST_HEX, ".json", sizeof(".json"));
 	buf_printf(&manifest,
 		   "[{\"Config\":\"%s\",\"RepoTags\":"
 		   "[\"snapctl-helper:%.12s\"],\"Layers\":[\"layer.tar\"]}]",

@@ -475,21 +475,13 @@ static int take_frame(struct taking *t, struct sc_err *err)
 	}
 }
 
-int session_take(struct session *s, unsigned flags,
-		 const struct session_sink *sink, struct sc_err *err)
+static int take_frames(struct taking *t, struct sc_err *err)
 {
-	auto_free struct frame_taken *got = calloc(s->ntaken + 1, sizeof(*got));
-	auto_buf struct buf b = { 0 };
-	struct taking t = { .s = s, .sink = sink, .got = got };
+	struct session *s = t->s;
 	int rc;
 
-	buf_varint(&b, flags);
-	if (!got || b.failed)
-		return sc_oom(err, "session");
-	if (session_command(s, FRAME_TAKE, b.p, b.len, err) < 0)
-		return -1;
 	while ((rc = session_next(s, err)) > 0) {
-		if (take_frame(&t, err) < 0) {
+		if (take_frame(t, err) < 0) {
 			/* Ours or theirs: the helper is to stop reading at
 			 * once; it is not listened to any more. */
 			s->broken = true;
@@ -497,7 +489,29 @@ int session_take(struct session *s, unsigned flags,
 			return -1;
 		}
 	}
-	if (rc == 0 && (t.done != s->ntaken || !t.all_read))
+	if (rc == 0 && (t->done != s->ntaken || !t->all_read))
 		return session_protocol(s, "a volume was not taken", err);
+	return rc;
+}
+
+int session_take(struct session *s, unsigned flags,
+		 const struct session_sink *sink, struct sc_err *err)
+{
+	auto_buf struct buf b = { 0 };
+	struct taking t = {
+		.s = s,
+		.sink = sink,
+		.got = calloc(s->ntaken + 1, sizeof(*t.got)),
+	};
+	int rc = 0;
+
+	buf_varint(&b, flags);
+	if (!t.got || b.failed)
+		rc = sc_oom(err, "session");
+	if (rc == 0)
+		rc = session_command(s, FRAME_TAKE, b.p, b.len, err);
+	if (rc == 0)
+		rc = take_frames(&t, err);
+	free(t.got);
 	return rc;
 }

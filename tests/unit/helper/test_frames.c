@@ -498,7 +498,7 @@ static void a_closed_peer_is_an_io_error(void **state)
 	ends_close(&s);
 }
 
-#define EACH 400
+#define EACH 400u
 
 struct sender {
 	struct ends *s;
@@ -514,7 +514,7 @@ static void *send_many(void *arg)
 	memset(p, me->id, sizeof(p));
 	for (unsigned i = 0; i < EACH; i++)
 		if (frame_send(&me->s->f[1], FRAME_SEGMENT, me->id, p, 4, p,
-			       i * 7 % sizeof(p), &err) < 0)
+			       i * 7ul % sizeof(p), &err) < 0)
 			abort();
 	return NULL;
 }
@@ -543,7 +543,7 @@ static void two_senders_do_not_mix(void **state)
 	}
 	for (int i = 0; i < 2; i++)
 		pthread_join(t[i], NULL);
-	assert_int_equal(s.f[1].sent, 2 * EACH);
+	assert_int_equal(s.f[1].sent, 2ul * EACH);
 	ends_close(&s);
 }
 

@@ -86,7 +86,7 @@ static void plain_tar_reads_it(void **state)
 				" | wc -c",
 				&tar, out, sizeof(out)),
 			 0);
-	assert_int_equal(atoi(out), (int)sizeof(binary));
+	assert_int_equal(strtol(out, NULL, 10), sizeof(binary));
 	buf_free(&tar);
 }
 
