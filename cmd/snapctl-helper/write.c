@@ -128,8 +128,13 @@ static int next_segment(void *arg, struct buf *out, struct sc_err *err)
 	struct source *s = arg;
 	struct helper *h = s->h;
 	struct buf swap;
-	int rc = frame_recv(&h->frames, &h->in, err);
+	int rc;
 
+	/* Another worker of the stage may ask once more before it sees that
+	 * one has failed: nothing more comes. */
+	if (s->aborted)
+		return sc_fail(err, SC_EINTR, 0, "snapctl asked to stop");
+	rc = frame_recv(&h->frames, &h->in, err);
 	if (rc <= 0)
 		h->ended = s->aborted = true;
 	if (rc == 0)
