@@ -47,6 +47,38 @@ static int stack_here(struct task *t, char **out, struct sc_err *err)
 	return rc;
 }
 
+/* What "latest" means for a restore: ref is the stack's newest snapshot, *out
+ * the newest that was not taken by a restore before it changed something. So a
+ * restore that is run twice does not undo itself; to undo it, name the
+ * pre-restore snapshot. */
+static int latest_wanted(struct task *t, const struct snapshot_ref *ref,
+			 struct snapshot **out, struct sc_err *err)
+{
+	struct snapshot_ref *v;
+	int rc = 0;
+	size_t n;
+
+	*out = NULL;
+	if (repo_list(t->repo, &v, &n, err) < 0)
+		return -1;
+	while (rc == 0 && !*out && n-- > 0) {
+		if (strcmp(v[n].stack, ref->stack) != 0)
+			continue;
+		rc = repo_load(t->repo, &v[n], out, err);
+		if (rc == 0 && strcmp((*out)->mode, "pre-restore") == 0) {
+			snapshot_free(*out);
+			*out = NULL;
+		}
+		snapshot_ref_clear(&v[n]);
+	}
+	snapshot_refs_free(v, n == SIZE_MAX ? 0 : n);
+	if (rc == 0 && !*out)
+		rc = sc_fail(err, SC_ENOTFOUND, 0,
+			     "all snapshots of %s were taken before a restore; name the one to go back to (snapctl list)",
+			     ref->stack);
+	return rc;
+}
+
 int target_snapshot(struct task *t, struct snapshot **out,
 		    struct sc_err *err)
 {
@@ -76,7 +108,8 @@ int target_snapshot(struct task *t, struct snapshot **out,
 	}
 	if (repo_find(t->repo, name, project, &ref, err) < 0)
 		return -1;
-	rc = repo_load(t->repo, &ref, out, err);
+	rc = strcmp(name, "latest") == 0 ? latest_wanted(t, &ref, out, err)
+					 : repo_load(t->repo, &ref, out, err);
 	snapshot_ref_clear(&ref);
 	return rc;
 }

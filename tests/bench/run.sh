@@ -145,7 +145,13 @@ create_round() {
 	done
 }
 
-wipe() { find "${1:?}" -mindepth 1 -delete; }
+# Moved away, not deleted: ext4 keeps off inodes that were freed in the last
+# minutes, and looking for others then is all that is measured.
+wipe() {
+	mkdir -p "$work/trash"
+	find "${1:?}" -mindepth 1 -maxdepth 1 -print0 |
+		xargs -0r mv -t "$(mktemp -d "$work/trash/XXXXXX")"
+}
 from_snapctl() { SNAPCTL_REPO=$1 "$snapctl" restore -q "$2"; }
 from_tar() { zstd -dcq "$1" | tar -C "$2" -xpf - && sync; }
 from_restic() {
@@ -159,8 +165,8 @@ restore_round() { # ROW VOLUME WHO...
 	path=$(volume_path "$volume")
 	shift 2
 	for who; do
-		rm -rf "$out"
-		mkdir "$out"
+		mkdir -p "$out"
+		wipe "$out"
 		case $who in
 		snapctl)
 			wipe "$path"
@@ -175,6 +181,8 @@ restore_round() { # ROW VOLUME WHO...
 		esac
 	done
 	rm -rf "$out"
+	# files: the next round's are made while these are forgotten
+	[ "$row" = "restore files" ] || rm -rf "$work/trash"
 }
 
 # The largest resident size of the helper, read from inside the engine while
