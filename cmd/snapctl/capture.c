@@ -37,8 +37,8 @@ struct capture {
 
 /* -- what the helper sends ------------------------------------------------ */
 
-static int on_segment(void *arg, unsigned volume, const void *stored,
-		      size_t n, uint32_t plain, struct sc_err *err)
+static int on_segment(void *arg, unsigned volume, const void *stored, size_t n,
+		      uint32_t plain, struct sc_err *err)
 {
 	struct capture *c = arg;
 	struct incoming *in = &c->in[volume];
@@ -147,8 +147,8 @@ static int open_incoming(struct capture *c, size_t i, struct sc_err *err)
 
 	if (packs_new(repo, PACK_TAR, max, &in->packs, err) < 0 ||
 	    blob_new(repo, &in->blob, err) < 0 ||
-	    index_writer_new(blob_fd(in->blob), INDEX_FULL, &in->index,
-			     err) < 0)
+	    index_writer_new(blob_fd(in->blob), INDEX_FULL, &in->index, err) <
+		    0)
 		return -1;
 	in->sink = index_writer_sink(in->index);
 	return 0;
@@ -164,8 +164,8 @@ static int take(struct capture *c, struct sc_err *err)
 	if (c->starting) {
 		pthread_join(c->starter, NULL);
 		/* A torn snapshot explains what else went wrong. */
-		if (c->start_rc < 0 && (rc == 0 || c->start_err.code ==
-							   SC_ETORN)) {
+		if (c->start_rc < 0 &&
+		    (rc == 0 || c->start_err.code == SC_ETORN)) {
 			*err = c->start_err;
 			rc = -1;
 		}

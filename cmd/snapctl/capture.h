@@ -20,7 +20,7 @@ struct capture_options {
 	const char *const *tags;
 	size_t ntags;
 	uint64_t max_pack;
-	bool live;	  /* writers may be at work */
+	bool live; /* writers may be at work */
 	/* Called, from another thread, once everything was read and nothing
 	 * had run meanwhile; its failure is the capture's. May be NULL. */
 	int (*all_read)(void *arg, struct sc_err *err);

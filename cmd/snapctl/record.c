@@ -64,8 +64,9 @@ static struct snapshot_label *copy_labels(struct copier *c,
 
 static const char *type_name(enum stack_kind k)
 {
-	return k == STACK_NAMED ? "volume" : k == STACK_ANON ? "anonymous"
-							     : "bind";
+	return k == STACK_NAMED	 ? "volume"
+	       : k == STACK_ANON ? "anonymous"
+				 : "bind";
 }
 
 static void fill_volume(struct copier *c, struct snapshot_volume *o,
@@ -118,8 +119,8 @@ static int fill_digests(struct copier *c, struct docker *d,
 	return 0;
 }
 
-static int fill_containers(struct copier *c, struct task *t,
-			   struct snapshot *s, struct sc_err *err)
+static int fill_containers(struct copier *c, struct task *t, struct snapshot *s,
+			   struct sc_err *err)
 {
 	const struct stack *st = t->stack;
 
@@ -129,9 +130,9 @@ static int fill_containers(struct copier *c, struct task *t,
 	for (size_t i = 0; i < st->ncontainers; i++) {
 		const struct stack_container *from = &st->containers[i];
 		struct snapshot_container *o = &s->containers[i];
-		const char *hash = docker_label(
-			from->c->labels, from->c->nlabels,
-			"com.docker.compose.config-hash");
+		const char *hash =
+			docker_label(from->c->labels, from->c->nlabels,
+				     "com.docker.compose.config-hash");
 
 		s->ncontainers++;
 		o->name = copy(c, from->c->name);
@@ -183,8 +184,8 @@ static bool is_identity(const char *map)
 	unsigned long a, b, n;
 	int end = 0;
 
-	return sscanf(map, "%lu %lu %lu %n", &a, &b, &n, &end) == 3 &&
-	       a == 0 && b == 0 && n == 4294967295ul && !map[end];
+	return sscanf(map, "%lu %lu %lu %n", &a, &b, &n, &end) == 3 && a == 0 &&
+	       b == 0 && n == 4294967295ul && !map[end];
 }
 
 static void fill_engine(struct copier *c, struct task *t, struct snapshot *s)
@@ -215,8 +216,7 @@ static int fill(struct copier *c, struct task *t, struct snapshot *s,
 	for (size_t i = 0; i < t->nvolumes; i++)
 		fill_volume(c, &s->volumes[s->nvolumes++], t->volumes[i],
 			    trusted);
-	if (fill_containers(c, t, s, err) < 0 ||
-	    fill_files(c, t, s, err) < 0)
+	if (fill_containers(c, t, s, err) < 0 || fill_files(c, t, s, err) < 0)
 		return -1;
 	return 0;
 }
@@ -283,8 +283,8 @@ int record_finish(struct task *t, struct snapshot *s, bool live,
 	}
 	s->incomplete = unreadable > 0;
 	s->torn = changed > 0;
-	s->clean = !live && !s->torn && (!t->quiesce ||
-					 quiesce_clean(t->quiesce));
+	s->clean =
+		!live && !s->torn && (!t->quiesce || quiesce_clean(t->quiesce));
 	s->downtime = t->quiesce ? quiesce_downtime(t->quiesce) : 0;
 	s->duration = task_now() - t->began;
 	for (size_t i = 0; t->quiesce && i < s->ncontainers; i++) {

@@ -61,7 +61,8 @@ static int print_result(struct restoring *r, struct sc_err *err)
 		return print_json(r, err);
 	if (r->safety_id)
 		ui_note(r->t.app->ui,
-			"the state before is %s; \"snapctl restore %s %s\" goes back to it",
+			"the state before is %s; \"snapctl restore %s %s\" "
+			"goes back to it",
 			r->safety_id, r->t.stack->name, r->safety_id);
 	ui_note(r->t.app->ui, "%s is back: %zu volume%s, %s written in %s%s%s",
 		r->from->id, r->target.n, r->target.n == 1 ? "" : "s",
@@ -125,7 +126,8 @@ static int stage(struct restoring *r, struct sc_err *err)
 	if (err->code == SC_ECORRUPT &&
 	    repo_verify(r->t.repo, ids, 1, &o, &result, &unread) == 0 &&
 	    found.code != SC_OK)
-		sc_wrap(err, "the repository is damaged, nothing was changed (%s)",
+		sc_wrap(err,
+			"the repository is damaged, nothing was changed (%s)",
 			found.msg);
 	return -1;
 }
@@ -168,7 +170,9 @@ static int replace(struct restoring *r, struct sc_err *err)
 		err->code = SC_EPARTIAL;
 	if (err->code == SC_EPARTIAL) {
 		r->t.leave_down = true;
-		sc_wrap(err, "stack %s is left stopped: the commit of %s did not end; run \"snapctl restore %s %s\" again",
+		sc_wrap(err,
+			"stack %s is left stopped: the commit of %s did not "
+			"end; run \"snapctl restore %s %s\" again",
 			r->t.stack->name, r->from->id, r->t.stack->name,
 			r->from->id);
 	}

@@ -35,8 +35,7 @@ static int open_blob(struct repo *r, const struct digest *d, int *fd,
 	digest_str(d, name);
 	return rc < 0 ? -1
 		      : sc_fail(err, SC_ECORRUPT, 0,
-				"blob %s is missing from the repository",
-				name);
+				"blob %s is missing from the repository", name);
 }
 
 static int open_packs(struct repo *r, struct volume_source *s,
@@ -136,8 +135,8 @@ static int send_index(struct volume_source *v, unsigned number,
 	return 0;
 }
 
-int source_send_indexes(struct source *s, struct session *to,
-			uint64_t *lengths, struct sc_err *err)
+int source_send_indexes(struct source *s, struct session *to, uint64_t *lengths,
+			struct sc_err *err)
 {
 	for (size_t i = 0; i < s->n; i++) {
 		lengths[i] = s->v[i].index_size;
@@ -165,8 +164,8 @@ int source_segment(void *arg, unsigned volume, uint32_t segment,
 	to = buf_reserve(out, g->stored);
 	if (!to)
 		return sc_oom(err, "segment");
-	if (io_pread_all(s->v[volume].packs[g->pack], to, g->stored,
-			 g->offset, name, err) < 0)
+	if (io_pread_all(s->v[volume].packs[g->pack], to, g->stored, g->offset,
+			 name, err) < 0)
 		return -1;
 	out->len = g->stored;
 	return 0;

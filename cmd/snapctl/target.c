@@ -74,13 +74,13 @@ static int latest_wanted(struct task *t, const struct snapshot_ref *ref,
 	snapshot_refs_free(v, n == SIZE_MAX ? 0 : n);
 	if (rc == 0 && !*out)
 		rc = sc_fail(err, SC_ENOTFOUND, 0,
-			     "all snapshots of %s were taken before a restore; name the one to go back to (snapctl list)",
+			     "all snapshots of %s were taken before a restore; "
+			     "name the one to go back to (snapctl list)",
 			     ref->stack);
 	return rc;
 }
 
-int target_snapshot(struct task *t, struct snapshot **out,
-		    struct sc_err *err)
+int target_snapshot(struct task *t, struct snapshot **out, struct sc_err *err)
 {
 	const char *project = args_value(t->args, OPT_PROJECT);
 	const char *one = args_word(t->args, 0), *two = args_word(t->args, 1);
@@ -154,7 +154,8 @@ static int check_named(const struct task *t, const struct snapshot *from,
 	}
 	text_near(&near, name, names, from->nvolumes);
 	return sc_fail(err, SC_ENOTFOUND, 0,
-		       "--volume %s: not in snapshot %s%s%s; \"snapctl show %s\" lists its volumes",
+		       "--volume %s: not in snapshot %s%s%s; \"snapctl show "
+		       "%s\" lists its volumes",
 		       name, from->id, near.len ? "; near: " : "",
 		       near.len ? buf_cstr(&near) : "", from->id);
 }
@@ -165,8 +166,8 @@ static int add_volume(struct target *g, struct snapshot_volume *v,
 	const char *ref = v->name;
 
 	if (strcmp(v->type, "anonymous") == 0) {
-		if (asprintf(&g->owned[g->n], "%s:%s", v->service,
-			     v->target) < 0)
+		if (asprintf(&g->owned[g->n], "%s:%s", v->service, v->target) <
+		    0)
 			return sc_oom(err, "volume");
 		ref = g->owned[g->n];
 	} else if (strcmp(v->type, "bind") == 0) {
@@ -222,7 +223,9 @@ static int match(struct target *g, struct task *t, struct sc_err *err)
 
 		if (!s)
 			return sc_fail(err, SC_ENOTFOUND, 0,
-				       "volume %s of the snapshot has no place on this engine: create its container first (docker compose up --no-start)",
+				       "volume %s of the snapshot has no place "
+				       "on this engine: create its container "
+				       "first (docker compose up --no-start)",
 				       g->refs[i]);
 		g->all_new &= s->missing;
 		t->volumes[t->nvolumes++] = s;
@@ -288,9 +291,9 @@ static int create_volume(struct task *t, const struct snapshot_volume *v,
 	 * whether to recreate the volume. */
 	for (size_t i = 0; i < v->nlabels; i++)
 		if (strcmp(v->labels[i].key, CONFIG_HASH) != 0)
-			labels[d.nlabels++] = (struct docker_label){
-				v->labels[i].key, v->labels[i].value
-			};
+			labels[d.nlabels++] =
+				(struct docker_label){ v->labels[i].key,
+						       v->labels[i].value };
 	for (size_t i = 0; i < v->noptions; i++)
 		options[i] = (struct docker_label){ v->options[i].key,
 						    v->options[i].value };
@@ -306,8 +309,7 @@ int target_create(struct target *g, struct task *t, struct sc_err *err)
 			return sc_wrap(err, "create volume %s",
 				       g->volumes[i]->name);
 		g->created[i] = true;
-		ui_detail(t->app->ui, "created volume %s",
-			  g->volumes[i]->name);
+		ui_detail(t->app->ui, "created volume %s", g->volumes[i]->name);
 	}
 	return 0;
 }
@@ -327,8 +329,8 @@ void target_undo(struct target *g, struct task *t)
 		struct sc_err e;
 
 		if (g->created[i] &&
-		    docker_volume_remove(t->docker, g->volumes[i]->name,
-					 &e) < 0)
+		    docker_volume_remove(t->docker, g->volumes[i]->name, &e) <
+			    0)
 			notes_add(&t->notes, NOTE_WARN,
 				  "the new volume remains: %s", e.msg);
 	}

@@ -22,8 +22,7 @@ struct target {
 };
 
 /* The snapshot that the command line names, loaded and checked. */
-int target_snapshot(struct task *t, struct snapshot **out,
-		    struct sc_err *err);
+int target_snapshot(struct task *t, struct snapshot **out, struct sc_err *err);
 /* Resolves the stack for these volumes (--volume, or all of them) and fills
  * t->volumes and t->mounts. Everything that the snapshot needs is present. */
 int target_choose(struct target *g, struct task *t, struct snapshot *from,

@@ -38,8 +38,8 @@ static void show_note(void *arg, enum note_kind kind, const char *text)
 }
 
 /* Values of an option with a NULL after them; NULL for none. */
-static int values_of(const struct args *args, enum opt_id id,
-		     const char ***out, struct sc_err *err)
+static int values_of(const struct args *args, enum opt_id id, const char ***out,
+		     struct sc_err *err)
 {
 	size_t n;
 	const char *const *v = args_values(args, id, &n);
@@ -54,7 +54,7 @@ static int values_of(const struct args *args, enum opt_id id,
 }
 
 int task_open(struct task *t, struct app *app, const struct args *args,
-	     const char *command, struct sc_err *err)
+	      const char *command, struct sc_err *err)
 {
 	*t = (struct task){ .app = app, .args = args, .command = command };
 	t->began = task_now();
@@ -69,7 +69,7 @@ int task_open(struct task *t, struct app *app, const struct args *args,
 }
 
 int task_resolve(struct task *t, const char *project, const char *const *known,
-		struct sc_err *err)
+		 struct sc_err *err)
 {
 	const struct args *a = t->args;
 
@@ -115,8 +115,8 @@ static struct session_volume mount_of(const struct stack_volume *v, bool held)
 	return (struct session_volume){
 		.volume = v->kind == STACK_BIND ? NULL : v->name,
 		.bind = v->kind == STACK_BIND ? v->source : NULL,
-		.leave_out = v->repo_below && *v->repo_below ? v->repo_below
-							     : NULL,
+		.leave_out =
+			v->repo_below && *v->repo_below ? v->repo_below : NULL,
 		.held = held,
 	};
 }
@@ -158,7 +158,8 @@ int task_choose_volumes(struct task *t, struct sc_err *err)
 			t->volumes[t->nvolumes++] = &s->volumes[i];
 	if (!t->nvolumes)
 		return sc_fail(err, SC_ENOTFOUND, 0,
-			       "stack %s has no volume to take; volumes and binds that are left out are named above",
+			       "stack %s has no volume to take; volumes and "
+			       "binds that are left out are named above",
 			       s->name);
 	task_mounts(t);
 	return 0;
@@ -218,8 +219,7 @@ int task_helper(struct task *t, struct sc_err *err)
 
 int task_progress(struct task *t, struct sc_err *err)
 {
-	auto_free const char **names = calloc(t->nvolumes + 1,
-					      sizeof(*names));
+	auto_free const char **names = calloc(t->nvolumes + 1, sizeof(*names));
 
 	if (!names)
 		return sc_oom(err, "progress");
@@ -266,8 +266,8 @@ int task_stop(struct task *t, struct sc_err *err)
 		.arg = t,
 	};
 
-	if (quiesce_new(t->docker, t->stack, &o, &t->notes, &t->quiesce,
-			err) < 0)
+	if (quiesce_new(t->docker, t->stack, &o, &t->notes, &t->quiesce, err) <
+	    0)
 		return -1;
 	if (t->progress && stops_any(t->stack))
 		ui_progress_down(t->progress, true);
@@ -353,13 +353,13 @@ static int print_dry_json(struct task *t, const char *id, const size_t *order,
 	ui_json_bool(&j, root, "dry_run", true);
 	ui_json_str(&j, root, "stack", t->stack->name);
 	for (size_t i = 0; i < t->nvolumes; i++)
-		ui_json_push(&j, v, ui_json_bytes(&j, t->volumes[i]->name,
-						  strlen(t->volumes[i]->name)));
+		ui_json_push(&j, v,
+			     ui_json_bytes(&j, t->volumes[i]->name,
+					   strlen(t->volumes[i]->name)));
 	for (size_t i = 0; i < n; i++) {
 		const struct stack_container *c =
 			&t->stack->containers[order[n - 1 - i]];
-		const char *name =
-			t->stack->containers[order[i]].c->name;
+		const char *name = t->stack->containers[order[i]].c->name;
 
 		ui_json_push(&j, stop, ui_json_bytes(&j, name, strlen(name)));
 		if (!c->no_restart)
@@ -384,8 +384,8 @@ int task_dry(struct task *t, const char *id, struct sc_err *err)
 		return -1;
 	if (t->app->json)
 		return print_dry_json(t, id, order, n, err);
-	buf_printf(&out, "stack %s%s%s\n", t->stack->name,
-		   id ? " to " : "", id ? id : "");
+	buf_printf(&out, "stack %s%s%s\n", t->stack->name, id ? " to " : "",
+		   id ? id : "");
 	for (size_t i = 0; i < t->nvolumes; i++) {
 		buf_printf(&out, "volume ");
 		text_escape(&out, t->volumes[i]->name,

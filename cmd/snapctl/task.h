@@ -7,10 +7,10 @@
 #ifndef SNAPCTL_TASK_H
 #define SNAPCTL_TASK_H
 
+#include <jansson.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
-#include <jansson.h>
 
 #include <snapctl/base/err.h>
 #include <snapctl/base/notes.h>
@@ -43,8 +43,8 @@ struct task {
 	size_t nvolumes;
 	struct quiesce *quiesce;
 	struct ui_progress *progress;
-	unsigned at; /* the volume that progress was last about */
-	double began; /* task_now at task_open */
+	unsigned at;	 /* the volume that progress was last about */
+	double began;	 /* task_now at task_open */
 	bool leave_down; /* task_close must not start the stack */
 	const char **volume_args, **exclude_args, **bind_args;
 };
@@ -54,11 +54,11 @@ double task_now(void);
 
 /* Engine and repository. */
 int task_open(struct task *t, struct app *app, const struct args *args,
-	     const char *command, struct sc_err *err);
+	      const char *command, struct sc_err *err);
 /* Stack, refusals, then the locks. project: NULL to be found. known: names of
  * volumes (NULL-terminated) a stack that is down had, or NULL. */
-int task_resolve(struct task *t, const char *project,
-		const char *const *known, struct sc_err *err);
+int task_resolve(struct task *t, const char *project, const char *const *known,
+		 struct sc_err *err);
 int task_lock(struct task *t, struct sc_err *err);
 /* Volumes the helper takes, from what is selected and there. */
 int task_choose_volumes(struct task *t, struct sc_err *err);

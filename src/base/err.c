@@ -45,8 +45,8 @@ int sc_wrap(struct sc_err *err, const char *fmt, ...)
 	vsnprintf(msg, sizeof(msg), fmt, ap);
 	va_end(ap);
 	len = strlen(msg);
-	snprintf(msg + len, sizeof(msg) - len, ": %.*s",
-		 (int)(sizeof(msg) - 3), err->msg);
+	snprintf(msg + len, sizeof(msg) - len, ": %.*s", (int)(sizeof(msg) - 3),
+		 err->msg);
 	memcpy(err->msg, msg, sizeof(msg));
 	return -1;
 }

@@ -81,8 +81,8 @@ int group_start(struct group *g, group_fn fn, void *arg, struct sc_err *err)
 	struct member *m = malloc(sizeof(*m));
 	int rc;
 
-	if (!m || mem_grow(&g->threads, &g->cap, g->n + 1,
-			   sizeof(*g->threads)) < 0) {
+	if (!m ||
+	    mem_grow(&g->threads, &g->cap, g->n + 1, sizeof(*g->threads)) < 0) {
 		free(m);
 		group_stop(g);
 		return sc_oom(err, "thread");
@@ -119,8 +119,7 @@ unsigned group_cores(void)
 {
 	cpu_set_t set;
 
-	if (sched_getaffinity(0, sizeof(set), &set) == 0 &&
-	    CPU_COUNT(&set) > 0)
+	if (sched_getaffinity(0, sizeof(set), &set) == 0 && CPU_COUNT(&set) > 0)
 		return (unsigned)CPU_COUNT(&set);
 	return 1;
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include <snapctl/base/hash.h>
 
+#include <openssl/evp.h>
 #include <stdlib.h>
 #include <string.h>
-#include <openssl/evp.h>
 
 struct hash {
 	EVP_MD_CTX *ctx;
@@ -100,8 +100,7 @@ static int hex_value(char c)
 
 bool digest_parse(const char *s, struct digest *out)
 {
-	if (!s || strncmp(s, "sha256:", 7) != 0 ||
-	    strlen(s) != DIGEST_STR - 1)
+	if (!s || strncmp(s, "sha256:", 7) != 0 || strlen(s) != DIGEST_STR - 1)
 		return false;
 	s += 7;
 	for (size_t i = 0; i < DIGEST_LEN; i++) {

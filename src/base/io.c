@@ -67,14 +67,14 @@ ssize_t io_read_some(int fd, void *p, size_t n, const char *name,
 	return (ssize_t)got;
 }
 
-ssize_t io_pread_some(int fd, void *p, size_t n, uint64_t off,
-		      const char *name, struct sc_err *err)
+ssize_t io_pread_some(int fd, void *p, size_t n, uint64_t off, const char *name,
+		      struct sc_err *err)
 {
 	size_t got = 0;
 
 	while (got < n) {
-		ssize_t k = pread(fd, (char *)p + got, n - got,
-				  (off_t)(off + got));
+		ssize_t k =
+			pread(fd, (char *)p + got, n - got, (off_t)(off + got));
 
 		if (k < 0 && errno == EINTR)
 			continue;
@@ -95,9 +95,10 @@ int io_pread_all(int fd, void *p, size_t n, uint64_t off, const char *name,
 	if (got < 0)
 		return -1;
 	if ((size_t)got != n)
-		return sc_fail(err, SC_ECORRUPT, 0,
-			       "%s is too short: %zu bytes wanted at %llu, %zd there",
-			       name, n, (unsigned long long)off, got);
+		return sc_fail(
+			err, SC_ECORRUPT, 0,
+			"%s is too short: %zu bytes wanted at %llu, %zd there",
+			name, n, (unsigned long long)off, got);
 	return 0;
 }
 
@@ -119,9 +120,10 @@ int io_read_file(int dir, const char *name, size_t max, struct buf *out,
 	if (!S_ISREG(st.st_mode))
 		return sc_fail(err, SC_ECORRUPT, 0, "%s is not a file", name);
 	if ((uint64_t)st.st_size > max)
-		return sc_fail(err, SC_ECORRUPT, 0,
-			       "%s is %lld bytes, more than the %zu expected at most",
-			       name, (long long)st.st_size, max);
+		return sc_fail(
+			err, SC_ECORRUPT, 0,
+			"%s is %lld bytes, more than the %zu expected at most",
+			name, (long long)st.st_size, max);
 	buf_clear(out);
 	if (!buf_reserve(out, (size_t)st.st_size + 1))
 		return sc_oom(err, name);
@@ -142,8 +144,7 @@ int io_fsync(int fd, const char *name, struct sc_err *err)
 int io_mkdir(int dir, const char *name, mode_t mode, struct sc_err *err)
 {
 	if (mkdirat(dir, name, mode) < 0 && errno != EEXIST)
-		return sc_fail(err, SC_EIO, errno, "create directory %s",
-			       name);
+		return sc_fail(err, SC_EIO, errno, "create directory %s", name);
 	return 0;
 }
 
@@ -181,8 +182,7 @@ int io_write_file(int dir, const char *name, const void *p, size_t n,
 	return 0;
 }
 
-int io_random_name(char *out, size_t n, const char *prefix,
-		   struct sc_err *err)
+int io_random_name(char *out, size_t n, const char *prefix, struct sc_err *err)
 {
 	uint64_t r;
 

@@ -20,12 +20,12 @@ int zst_enc_new(int level, struct zst_enc **out, struct sc_err *err)
 		free(e);
 		return sc_oom(err, "zstd context");
 	}
-	if (ZSTD_isError(ZSTD_CCtx_setParameter(
-		    e->c, ZSTD_c_compressionLevel, level)) ||
-	    ZSTD_isError(ZSTD_CCtx_setParameter(e->c, ZSTD_c_checksumFlag,
-						1)) ||
-	    ZSTD_isError(ZSTD_CCtx_setParameter(e->c, ZSTD_c_contentSizeFlag,
-						1))) {
+	if (ZSTD_isError(ZSTD_CCtx_setParameter(e->c, ZSTD_c_compressionLevel,
+						level)) ||
+	    ZSTD_isError(
+		    ZSTD_CCtx_setParameter(e->c, ZSTD_c_checksumFlag, 1)) ||
+	    ZSTD_isError(
+		    ZSTD_CCtx_setParameter(e->c, ZSTD_c_contentSizeFlag, 1))) {
 		zst_enc_free(e);
 		return sc_fail(err, SC_EUSAGE, 0,
 			       "zstd does not accept level %d", level);

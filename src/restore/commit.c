@@ -31,7 +31,8 @@ static int stage_late(struct stager *s, uint32_t slot, struct sc_err *err)
 	if (entry_is_dir(e) || entry_is_reg(e) ||
 	    rlinks_leader(r, slot) != TREE_NONE)
 		return sc_fail(err, SC_EREFUSED, 0,
-			       "%s changed while the restore was prepared: run it again",
+			       "%s changed while the restore was prepared: run "
+			       "it again",
 			       rpath(r, slot, path));
 	r->op[slot] |= ROP_FLAT;
 	return rmake_plain(s, slot, err);
@@ -57,7 +58,8 @@ static int check_staged(struct stager *s, struct sc_err *err)
 			return -1;
 		if (!same)
 			return sc_fail(err, SC_EREFUSED, 0,
-				       "the staged data of %s was changed by somebody: run the restore again",
+				       "the staged data of %s was changed by "
+				       "somebody: run the restore again",
 				       rpath(r, i, path));
 	}
 	return 0;
@@ -98,8 +100,7 @@ static int remove_extras(struct commit *c, struct sc_err *err)
 
 		if (rdirs_get(&c->live, m->parent, &dir, err) < 0 ||
 		    remove_live(c, dir, m->parent,
-				(const char *)r->rm_names.p + m->name,
-				err) < 0)
+				(const char *)r->rm_names.p + m->name, err) < 0)
 			return -1;
 	}
 	return 0;
@@ -112,8 +113,7 @@ static bool in_the_way(int sys)
 	       sys == ENOTDIR;
 }
 
-static int move_in(struct commit *c, uint32_t slot, int dir,
-		   struct sc_err *err)
+static int move_in(struct commit *c, uint32_t slot, int dir, struct sc_err *err)
 {
 	const struct entry *e = tree_at(c->r->tree, slot);
 	char tmp[16], path[RPATH];
@@ -134,7 +134,8 @@ static int move_in(struct commit *c, uint32_t slot, int dir,
 	/* Onto another name of the same inode a rename does nothing. */
 	if (rlinks_leader(c->r, slot) != TREE_NONE &&
 	    unlinkat(stage, from, 0) < 0 && errno != ENOENT)
-		return sc_fail(err, SC_EIO, errno, "remove the staged name of %s",
+		return sc_fail(err, SC_EIO, errno,
+			       "remove the staged name of %s",
 			       rpath(c->r, slot, path));
 	return 0;
 }
@@ -270,8 +271,7 @@ static int commit_all(struct commit *c, struct sc_err *err)
 	/* A crash from here on costs the root's time, which the journal has:
 	 * the stage's removal moves it once more. */
 	r->root_before = (struct timespec){ root->mtime, root->mtime_ns };
-	if (rjournal_state(r, RJ_DONE, err) < 0 ||
-	    rjournal_remove(r, err) < 0)
+	if (rjournal_state(r, RJ_DONE, err) < 0 || rjournal_remove(r, err) < 0)
 		return -1;
 	if (finish(c, 0, err) < 0)
 		return -1;

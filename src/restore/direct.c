@@ -34,8 +34,7 @@ bool rdirect_file(const struct restore *r, uint32_t slot)
 {
 	const struct entry *e = tree_at(r->tree, slot);
 
-	return r->direct && e->size >= DIRECT_MIN &&
-	       !(e->bits & ENTRY_SPARSE);
+	return r->direct && e->size >= DIRECT_MIN && !(e->bits & ENTRY_SPARSE);
 }
 
 int rdirect_begin(struct restore *r, struct partial *p, int fd,

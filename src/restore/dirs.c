@@ -42,7 +42,8 @@ const char *rpath_in(const struct restore *r, uint32_t dir, const char *name,
 	if (name)
 		buf_put(&b, name, strlen(name));
 	if (b.failed)
-		text_escaped(out, RPATH, name ? name : "", name ? strlen(name) : 0);
+		text_escaped(out, RPATH, name ? name : "",
+			     name ? strlen(name) : 0);
 	else if (b.len == 0)
 		text_escaped(out, RPATH, ".", 1);
 	else
@@ -114,8 +115,8 @@ int rdirs_open(const struct restore *r, int dir, const char *name)
 {
 	struct open_how how = {
 		.flags = DIR_FLAGS,
-		.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS |
-			   RESOLVE_NO_XDEV,
+		.resolve =
+			RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_XDEV,
 	};
 	long fd;
 

@@ -93,7 +93,7 @@ struct restore {
 
 	struct timespec root_before, root_staged; /* mtimes of the root */
 	bool committing, rechecking;
-	bool direct; /* large files are written past the page cache */
+	bool direct;	      /* large files are written past the page cache */
 	pthread_mutex_t lock; /* plan: stack and removals; stage: the source */
 };
 
@@ -165,11 +165,11 @@ uint32_t rlinks_leader(const struct restore *r, uint32_t slot);
 
 struct rremove {
 	struct restore *r;
-	bool dry;     /* only look: refuse what would not go */
-	bool refuse;  /* dry: a mount point within is a refusal */
-	bool force;   /* the stage: take immutable flags away */
-	bool kept;    /* something within was left */
-	uint64_t n;   /* entries removed, or that would be */
+	bool dry;    /* only look: refuse what would not go */
+	bool refuse; /* dry: a mount point within is a refusal */
+	bool force;  /* the stage: take immutable flags away */
+	bool kept;   /* something within was left */
+	uint64_t n;  /* entries removed, or that would be */
 	unsigned depth;
 };
 /* The tree called name in dir; what is not there is fine. what: escaped, for

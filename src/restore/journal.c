@@ -38,8 +38,7 @@ static int digest_of(const void *p, size_t n, struct digest *out,
 	return hash_once(h, p, n, out, err);
 }
 
-int rjournal_state(struct restore *r, enum rjournal_state s,
-		   struct sc_err *err)
+int rjournal_state(struct restore *r, enum rjournal_state s, struct sc_err *err)
 {
 	auto_buf struct buf b = { 0 };
 	struct digest d;
@@ -126,8 +125,7 @@ int rjournal_begin(struct restore *r, struct sc_err *err)
 		(void)set_root_mtime(r, &r->root_before, NULL);
 		return -1;
 	}
-	if (bare(r->stagefd, err) < 0 ||
-	    rjournal_state(r, RJ_STAGING, err) < 0)
+	if (bare(r->stagefd, err) < 0 || rjournal_state(r, RJ_STAGING, err) < 0)
 		return -1;
 	return root_mtime(r, &r->root_staged, err);
 }
@@ -137,7 +135,8 @@ int rjournal_begin(struct restore *r, struct sc_err *err)
 static int not_ours(struct sc_err *err)
 {
 	return sc_fail(err, SC_EREFUSED, 0,
-		       "the volume holds a %s that is not snapctl's; move it away first",
+		       "the volume holds a %s that is not snapctl's; move it "
+		       "away first",
 		       STAGE_NAME);
 }
 
@@ -159,8 +158,7 @@ static int read_header(int fd, struct buf *b, struct sc_err *err)
 	return memcmp(b->p + HEADER_BODY, &d, sizeof(d)) == 0;
 }
 
-static int take_over(struct restore *r, const struct buf *b,
-		     struct sc_err *err)
+static int take_over(struct restore *r, const struct buf *b, struct sc_err *err)
 {
 	struct cur c = cur_of(b->p + 8, b->len - 8);
 	uint32_t version = cur_u32(&c), state = cur_u32(&c);
@@ -173,7 +171,8 @@ static int take_over(struct restore *r, const struct buf *b,
 			       "%s was made by a newer snapctl", STAGE_NAME);
 	if (state == RJ_COMMITTING)
 		return sc_fail(err, SC_EREFUSED, 0,
-			       "the volume holds an unfinished commit of a restore (%s): it is neither old nor new",
+			       "the volume holds an unfinished commit of a "
+			       "restore (%s): it is neither old nor new",
 			       STAGE_NAME);
 	if (rjournal_remove(r, err) < 0)
 		return -1;

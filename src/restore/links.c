@@ -36,7 +36,8 @@ static int collect(struct restore *r, struct sc_err *err)
 		if (mem_grow(&r->links, &cap, r->nlinks + 1,
 			     sizeof(*r->links)) < 0)
 			return sc_oom(err, "hard links");
-		r->links[r->nlinks++] = (struct link_group){ e->ino, TREE_NONE };
+		r->links[r->nlinks++] =
+			(struct link_group){ e->ino, TREE_NONE };
 	}
 	if (r->nlinks == 0)
 		return 0;

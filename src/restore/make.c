@@ -131,8 +131,7 @@ static int make_empty(struct stager *s, uint32_t slot, struct sc_err *err)
 
 /* -- the rest ------------------------------------------------------------- */
 
-static int make_node(struct stager *s, int dir, const char *name,
-		     uint32_t slot)
+static int make_node(struct stager *s, int dir, const char *name, uint32_t slot)
 {
 	const struct entry *e = tree_at(s->r->tree, slot);
 

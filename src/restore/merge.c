@@ -49,7 +49,8 @@ static int refuse_locked(const struct restore *r, uint32_t dir,
 			 const char *name, struct sc_err *err)
 {
 	return refuse(r, dir, name,
-		      "would have to change, but is immutable or append-only (chattr -ia)",
+		      "would have to change, but is immutable or append-only "
+		      "(chattr -ia)",
 		      err);
 }
 
@@ -111,7 +112,8 @@ static int look_below(struct merger *k, int dir, uint32_t parent,
 		      const char *name, bool refuse_mounts, bool *kept,
 		      struct sc_err *err)
 {
-	struct rremove x = { .r = k->m->r, .dry = true,
+	struct rremove x = { .r = k->m->r,
+			     .dry = true,
 			     .refuse = refuse_mounts };
 	char path[RPATH];
 
@@ -138,8 +140,8 @@ static int replaced(struct merger *k, int dir, uint32_t slot,
 	k->sum.change++;
 	if (S_ISDIR(st->stx_mode) || entry_is_dir(e)) {
 		op |= ROP_CLEAR;
-		if (look_below(k, dir, e->parent, e->name, true, &kept,
-			       err) < 0)
+		if (look_below(k, dir, e->parent, e->name, true, &kept, err) <
+		    0)
 			return -1;
 	}
 	rmerge_set(r, slot, op);
@@ -165,7 +167,8 @@ static int both(struct merger *k, int dir, uint32_t slot,
 
 	if (rdirs_foreign(r, st))
 		return refuse(r, e->parent, e->name,
-			      "is a mount point, but the snapshot has something else there",
+			      "is a mount point, but the snapshot has "
+			      "something else there",
 			      err);
 	if ((st->stx_mode & S_IFMT) != (e->mode & S_IFMT) || staged)
 		return replaced(k, dir, slot, st, err);
@@ -239,7 +242,8 @@ static int extra(struct merger *k, int dir, uint32_t parent, const char *name,
 		return -1;
 	if (kept && !r->rechecking)
 		notes_add(r->notes, NOTE_WARN,
-			  "%s is not in the snapshot, but stays: a mount point or the repository lies in it",
+			  "%s is not in the snapshot, but stays: a mount point "
+			  "or the repository lies in it",
 			  rpath_in(r, parent, name, path));
 	return add_removal(r, parent, name, err);
 }
@@ -267,7 +271,8 @@ static int decide(struct merger *k, int dir, uint32_t slot,
 	if (left_out(r, slot)) {
 		if (!r->rechecking)
 			notes_add(r->notes, NOTE_WARN,
-				  "%s was not read into the snapshot: left as it is",
+				  "%s was not read into the snapshot: left as "
+				  "it is",
 				  rpath(r, slot, path));
 		rmerge_set(r, slot, ROP_SKIP);
 		return 0;
@@ -318,8 +323,7 @@ static int step(struct merger *k, int dir, uint32_t parent, size_t *i,
 	else if (!e)
 		order = -1;
 	else
-		order = tree_name_cmp(name, l->v[*i].len, e->name,
-				      e->name_len);
+		order = tree_name_cmp(name, l->v[*i].len, e->name, e->name_len);
 	if (order >= 0)
 		*c = tree_next_sibling(t, *c);
 	if (order <= 0) {
@@ -381,11 +385,10 @@ static int push_dirs(struct merge *m, uint32_t dir, struct sc_err *err)
 
 	for (uint32_t c = tree_first_child(t, dir); c != TREE_NONE;
 	     c = tree_next_sibling(t, c)) {
-		if (!entry_is_dir(tree_at(t, c)) ||
-		    rop_of(m->r, c) != ROP_META)
+		if (!entry_is_dir(tree_at(t, c)) || rop_of(m->r, c) != ROP_META)
 			continue;
-		if (mem_grow(&m->stack, &m->cap, m->n + 1,
-			     sizeof(*m->stack)) < 0)
+		if (mem_grow(&m->stack, &m->cap, m->n + 1, sizeof(*m->stack)) <
+		    0)
 			return sc_oom(err, "directories");
 		m->stack[m->n++] = c;
 	}

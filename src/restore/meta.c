@@ -21,16 +21,16 @@
 #define NAME_MAX_ 255
 
 /* Inode flags that FS_IOC_SETFLAGS takes; the others tell of the file. */
-#define SETTABLE                                                              \
-	(FS_SECRM_FL | FS_UNRM_FL | FS_COMPR_FL | FS_SYNC_FL |                \
-	 FS_IMMUTABLE_FL | FS_APPEND_FL | FS_NODUMP_FL | FS_NOATIME_FL |      \
-	 FS_NOCOMP_FL | FS_JOURNAL_DATA_FL | FS_NOTAIL_FL | FS_DIRSYNC_FL |   \
+#define SETTABLE                                                            \
+	(FS_SECRM_FL | FS_UNRM_FL | FS_COMPR_FL | FS_SYNC_FL |              \
+	 FS_IMMUTABLE_FL | FS_APPEND_FL | FS_NODUMP_FL | FS_NOATIME_FL |    \
+	 FS_NOCOMP_FL | FS_JOURNAL_DATA_FL | FS_NOTAIL_FL | FS_DIRSYNC_FL | \
 	 FS_TOPDIR_FL | FS_NOCOW_FL | FS_PROJINHERIT_FL)
 #define EARLY (FS_COMPR_FL | FS_NOCOMP_FL | FS_NOCOW_FL)
 
 /* An inode: open, or by its name in a directory. */
 struct inode {
-	int fd;		  /* -1: by name */
+	int fd; /* -1: by name */
 	int dir;
 	const char *name;
 	char proc[64 + 256]; /* for xattrs by name */
@@ -225,8 +225,8 @@ static bool ours(const char *name)
 static int drop_xattrs(struct rmeta *m, const struct inode *i,
 		       const struct entry *e, struct sc_err *err)
 {
-	ssize_t n = i->fd >= 0 ? flistxattr(i->fd, m->list, LIST_MAX) :
-				 llistxattr(i->proc, m->list, LIST_MAX);
+	ssize_t n = i->fd >= 0 ? flistxattr(i->fd, m->list, LIST_MAX)
+			       : llistxattr(i->proc, m->list, LIST_MAX);
 
 	if (n < 0 && errno == EOPNOTSUPP)
 		return 0;
@@ -270,8 +270,7 @@ int rmeta_early(struct rmeta *m, int fd, uint32_t slot, struct sc_err *err)
 	return set_flags(m, fd, slot, EARLY);
 }
 
-int rmeta_last_flags(struct rmeta *m, int fd, uint32_t slot,
-		     struct sc_err *err)
+int rmeta_last_flags(struct rmeta *m, int fd, uint32_t slot, struct sc_err *err)
 {
 	(void)err;
 	return set_flags(m, fd, slot, SETTABLE);
@@ -298,8 +297,8 @@ static int set_times(struct rmeta *m, const struct inode *i,
 static int look(struct rmeta *m, const struct inode *i, struct stat *st,
 		struct sc_err *err)
 {
-	int rc = i->fd >= 0 ? fstat(i->fd, st) :
-			      fstatat(i->dir, i->name, st, AT_SYMLINK_NOFOLLOW);
+	int rc = i->fd >= 0 ? fstat(i->fd, st)
+			    : fstatat(i->dir, i->name, st, AT_SYMLINK_NOFOLLOW);
 
 	return rc < 0 ? failed(m, i, "stat", err) : 0;
 }
@@ -338,8 +337,8 @@ static int confirm(struct rmeta *m, const struct inode *i,
 
 /* -- all of it ----------------------------------------------------------- */
 
-static int fresh(struct rmeta *m, const struct inode *i,
-		 const struct entry *e, struct stat *st, struct sc_err *err)
+static int fresh(struct rmeta *m, const struct inode *i, const struct entry *e,
+		 struct stat *st, struct sc_err *err)
 {
 	if (((e->uid || e->gid) && set_owner(m, i, e, err) < 0) ||
 	    set_mode(m, i, e, err) < 0 ||

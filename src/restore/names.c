@@ -33,8 +33,8 @@ static int add(struct live_names *l, const struct dirent64 *d,
 			       "the file system gave a name that is none");
 	if (mem_grow(&l->v, &l->cap, l->n + 1, sizeof(*l->v)) < 0)
 		return sc_oom(err, "names");
-	l->v[l->n++] = (struct live_name){ l->bytes.len, (uint16_t)len,
-					   d->d_type };
+	l->v[l->n++] =
+		(struct live_name){ l->bytes.len, (uint16_t)len, d->d_type };
 	buf_put(&l->bytes, d->d_name, len + 1);
 	return l->bytes.failed ? sc_oom(err, "names") : 0;
 }

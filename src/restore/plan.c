@@ -102,9 +102,10 @@ int rplan_check(const struct restore *r, struct sc_err *err)
 		leader = rlinks_leader(r, s);
 		if ((rop_of(r, s) == ROP_SKIP) !=
 		    (rop_of(r, leader) == ROP_SKIP))
-			return sc_fail(err, SC_EREFUSED, 0,
-				       "hard link %s: another name of it was left out",
-				       rpath(r, s, path));
+			return sc_fail(
+				err, SC_EREFUSED, 0,
+				"hard link %s: another name of it was left out",
+				rpath(r, s, path));
 	}
 	return 0;
 }
@@ -132,12 +133,14 @@ static int check_room(const struct restore *r, struct sc_err *err)
 	/* Zero in all: a file system that does not say. */
 	if (fs.f_blocks && blocks > fs.f_bavail)
 		return sc_fail(err, SC_EREFUSED, 0,
-			       "no room for the stage: %llu MiB needed, %llu MiB free in the volume",
+			       "no room for the stage: %llu MiB needed, %llu "
+			       "MiB free in the volume",
 			       (unsigned long long)(blocks * block >> 20),
 			       (unsigned long long)(fs.f_bavail * block >> 20));
 	if (fs.f_files && inodes > fs.f_ffree)
 		return sc_fail(err, SC_EREFUSED, 0,
-			       "no room for the stage: %llu files to be made, %llu inodes free in the volume",
+			       "no room for the stage: %llu files to be made, "
+			       "%llu inodes free in the volume",
 			       (unsigned long long)inodes,
 			       (unsigned long long)fs.f_ffree);
 	return 0;
@@ -156,10 +159,12 @@ static int check_root(struct restore *r, struct sc_err *err)
 		return sc_fail(err, SC_ECORRUPT, 0, "index: no entries");
 	if (!S_ISDIR(st.stx_mode) || !entry_is_dir(tree_at(r->tree, 0)))
 		return sc_fail(err, SC_EREFUSED, 0,
-			       "the volume is a single file: restoring one in place is not supported yet");
+			       "the volume is a single file: restoring one in "
+			       "place is not supported yet");
 	if (st.stx_attributes & (STATX_ATTR_IMMUTABLE | STATX_ATTR_APPEND))
 		return sc_fail(err, SC_EREFUSED, 0,
-			       "the volume's root is immutable or append-only (chattr)");
+			       "the volume's root is immutable or append-only "
+			       "(chattr)");
 	return rdirs_identity(r->rootfd, &r->root, err);
 }
 

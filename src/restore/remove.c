@@ -21,7 +21,8 @@ static int keep(struct rremove *x, const char *what, struct sc_err *err)
 	x->kept = true;
 	if (x->refuse)
 		return sc_fail(err, SC_EREFUSED, 0,
-			       "%s would have to be removed, but a mount point or the repository lies in it",
+			       "%s would have to be removed, but a mount point "
+			       "or the repository lies in it",
 			       what);
 	return 0;
 }
@@ -111,9 +112,11 @@ static int look(struct rremove *x, int dir, const char *name, const char *what,
 	if (rdirs_foreign(x->r, &st))
 		return keep(x, what, err) < 0 ? -1 : 1;
 	if (st.stx_attributes & (STATX_ATTR_IMMUTABLE | STATX_ATTR_APPEND))
-		return sc_fail(err, SC_EREFUSED, 0,
-			       "%s would have to be removed, but it is or holds what is immutable or append-only (chattr)",
-			       what);
+		return sc_fail(
+			err, SC_EREFUSED, 0,
+			"%s would have to be removed, but it is or holds what "
+			"is immutable or append-only (chattr)",
+			what);
 	if (S_ISDIR(st.stx_mode))
 		return 0;
 	x->n++;

@@ -22,9 +22,9 @@
 
 #include "internal.h"
 
-#define STRETCH	   256	     /* entries without data at a time */
+#define STRETCH	       256 /* entries without data at a time */
 #define DIRECT_WAITERS 2
-#define EARLY_SYNC (1u << 18) /* writes from here on are sent off at once */
+#define EARLY_SYNC     (1u << 18) /* writes from here on are sent off at once */
 
 struct stage {
 	struct restore *r;
@@ -87,8 +87,8 @@ static int fetch(struct worker *w, struct batch *b, struct sc_err *err)
 	return rc;
 }
 
-static int corrupt(const struct worker *w, const struct batch *b,
-		   uint32_t slot, const char *what, struct sc_err *err)
+static int corrupt(const struct worker *w, const struct batch *b, uint32_t slot,
+		   const char *what, struct sc_err *err)
 {
 	char path[RPATH];
 
@@ -136,8 +136,8 @@ static int unpack(struct worker *w, const struct batch *b, struct sc_err *err)
 	if (make_room(w, s->plain, err) < 0)
 		return -1;
 	w->plain = w->mem + skew(w, b);
-	if (zst_decode(w->dec, w->stored.p, w->stored.len, w->plain,
-		       s->plain, "segment", err) < 0)
+	if (zst_decode(w->dec, w->stored.p, w->stored.len, w->plain, s->plain,
+		       "segment", err) < 0)
 		return sc_wrap(err, "data of %s",
 			       rpath(w->g->r, b->refs[0].slot, path));
 	w->plain_len = s->plain;
@@ -153,8 +153,7 @@ static int id_cmp(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-static int list_ids(struct worker *w, const struct batch *b,
-		    struct sc_err *err)
+static int list_ids(struct worker *w, const struct batch *b, struct sc_err *err)
 {
 	bool sorted = true;
 
@@ -318,8 +317,8 @@ static int write_refs(struct worker *w, int fd, const struct wref *refs,
 				break;
 			len += d->len;
 		}
-		if (write_data(w, fd, refs[i].slot, w->plain + c->offset,
-			       len, refs[i].off, err) < 0)
+		if (write_data(w, fd, refs[i].slot, w->plain + c->offset, len,
+			       refs[i].off, err) < 0)
 			return -1;
 	}
 	return 0;

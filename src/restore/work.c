@@ -90,8 +90,8 @@ static int add_partial(struct visit *v, struct sc_err *err)
 static int visit_all(struct visit *v, struct sc_err *err)
 {
 	for (uint32_t s = 0; s < v->r->n; s++)
-		if (has_data(v->r, s) && (visit_file(v, s, err) < 0 ||
-					  add_partial(v, err) < 0))
+		if (has_data(v->r, s) &&
+		    (visit_file(v, s, err) < 0 || add_partial(v, err) < 0))
 			return -1;
 	return 0;
 }

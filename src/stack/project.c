@@ -206,9 +206,10 @@ int project_check_known(struct docker *d, struct stack *s,
 	for (size_t i = 0; i < sizeof(lower) - 1 && s->name[i]; i++)
 		lower[i] = (char)tolower((unsigned char)s->name[i]);
 	text_near(&near, lower, (const char *const *)all.v, all.n);
-	return sc_fail(err, SC_ENOTFOUND, 0,
-		       "no stack %s on this engine%s%s; \"docker compose ls -a\" "
-		       "lists them",
-		       SHOW(s->name), near.len ? "; near: " : "",
-		       near.len && !near.failed ? buf_cstr(&near) : "");
+	return sc_fail(
+		err, SC_ENOTFOUND, 0,
+		"no stack %s on this engine%s%s; \"docker compose ls -a\" "
+		"lists them",
+		SHOW(s->name), near.len ? "; near: " : "",
+		near.len && !near.failed ? buf_cstr(&near) : "");
 }

@@ -34,9 +34,9 @@
 static bool skip_sockets, no_holes, no_times, no_flags;
 
 /* Flags that mean something to people; the others are the filesystem's. */
-#define FLAGS                                                                  \
-	(FS_SECRM_FL | FS_UNRM_FL | FS_COMPR_FL | FS_SYNC_FL |                 \
-	 FS_IMMUTABLE_FL | FS_APPEND_FL | FS_NODUMP_FL | FS_NOATIME_FL |       \
+#define FLAGS                                                            \
+	(FS_SECRM_FL | FS_UNRM_FL | FS_COMPR_FL | FS_SYNC_FL |           \
+	 FS_IMMUTABLE_FL | FS_APPEND_FL | FS_NODUMP_FL | FS_NOATIME_FL | \
 	 FS_DIRSYNC_FL | FS_TOPDIR_FL | FS_NOCOW_FL | FS_PROJINHERIT_FL)
 
 /* Inodes with several names, and the first of these. */
@@ -44,7 +44,7 @@ static struct link {
 	dev_t dev;
 	ino_t ino;
 	char *path;
-} *links;
+} * links;
 static size_t nlinks;
 
 static void *grow(void *p, size_t n)

@@ -40,8 +40,7 @@ void chunker_init(struct chunker *c, uint32_t avg);
  * that come before p in the file (nbefore of them), borrowed. out holds at
  * least chunker_cand_max(n); returns how many. Ascending. */
 size_t chunker_mark(const struct chunker *c, const unsigned char *p, size_t n,
-		    const unsigned char *before, size_t nbefore,
-		    uint32_t *out);
+		    const unsigned char *before, size_t nbefore, uint32_t *out);
 size_t chunker_cand_max(size_t n); /* n: a hard bound, every position */
 
 /* Picks cuts one after the other. Positions are absolute (u64). */

@@ -55,8 +55,8 @@ struct take_options {
 };
 
 struct take_result {
-	uint64_t bytes;	  /* plain data bytes read */
-	uint64_t plain;	  /* plain bytes of the tar stream */
+	uint64_t bytes; /* plain data bytes read */
+	uint64_t plain; /* plain bytes of the tar stream */
 	uint64_t files;
 	uint32_t segments;
 	uint64_t unreadable, changed, vanished;

@@ -17,11 +17,11 @@
 struct tarhdr; /* for one thread at a time */
 
 struct tarhdr_entry {
-	const char *path;	/* from the root, NUL-terminated, "" = root */
-	const struct entry *e;	/* stat fields */
-	const char *target;	/* symlink target, or NULL */
-	const char *hardlink;	/* path of the group's first name, or NULL */
-	const void *xattrs;	/* blob as in tree.h */
+	const char *path;      /* from the root, NUL-terminated, "" = root */
+	const struct entry *e; /* stat fields */
+	const char *target;    /* symlink target, or NULL */
+	const char *hardlink;  /* path of the group's first name, or NULL */
+	const void *xattrs;    /* blob as in tree.h */
 	size_t xattrs_len;
 	const struct extent *extents; /* ENTRY_SPARSE only */
 	uint32_t nextents;
@@ -33,8 +33,8 @@ void tarhdr_free(struct tarhdr *h);
  * follow: the data (size bytes, or the extents end to end), then zeros to a
  * multiple of 512 counted from the end of the headers, *pad of them (a sparse
  * map is padded already). */
-int tarhdr_put(struct tarhdr *h, const struct tarhdr_entry *e,
-	       struct buf *out, unsigned *pad, struct sc_err *err);
+int tarhdr_put(struct tarhdr *h, const struct tarhdr_entry *e, struct buf *out,
+	       unsigned *pad, struct sc_err *err);
 /* The two zero blocks at the end. */
 void tarhdr_end(struct buf *out);
 

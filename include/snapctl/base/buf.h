@@ -30,8 +30,8 @@ void buf_u8(struct buf *b, uint8_t v);
 void buf_u16(struct buf *b, uint16_t v);
 void buf_u32(struct buf *b, uint32_t v);
 void buf_u64(struct buf *b, uint64_t v);
-void buf_varint(struct buf *b, uint64_t v);  /* LEB128 */
-void buf_svarint(struct buf *b, int64_t v);  /* zigzag, LEB128 */
+void buf_varint(struct buf *b, uint64_t v);		/* LEB128 */
+void buf_svarint(struct buf *b, int64_t v);		/* zigzag, LEB128 */
 void buf_bytes(struct buf *b, const void *p, size_t n); /* varint n, bytes */
 void buf_str(struct buf *b, const char *s); /* buf_bytes of strlen */
 void buf_printf(struct buf *b, const char *fmt, ...)

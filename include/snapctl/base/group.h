@@ -4,8 +4,8 @@
 #ifndef SNAPCTL_BASE_GROUP_H
 #define SNAPCTL_BASE_GROUP_H
 
-#include <stdbool.h>
 #include <pthread.h>
+#include <stdbool.h>
 
 #include <snapctl/base/err.h>
 

@@ -10,8 +10,8 @@
 #include <snapctl/base/err.h>
 
 #define DIGEST_LEN 32
-#define DIGEST_HEX 64		 /* hex digits, no NUL */
-#define DIGEST_STR (7 + 64 + 1)	 /* "sha256:" + hex + NUL */
+#define DIGEST_HEX 64		/* hex digits, no NUL */
+#define DIGEST_STR (7 + 64 + 1) /* "sha256:" + hex + NUL */
 
 struct digest {
 	unsigned char b[DIGEST_LEN];

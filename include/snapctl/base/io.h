@@ -18,8 +18,8 @@ int io_pwrite_all(int fd, const void *p, size_t n, uint64_t off,
 /* Reads until n bytes or end of file; the count, or -1. */
 ssize_t io_read_some(int fd, void *p, size_t n, const char *name,
 		     struct sc_err *err);
-ssize_t io_pread_some(int fd, void *p, size_t n, uint64_t off,
-		      const char *name, struct sc_err *err);
+ssize_t io_pread_some(int fd, void *p, size_t n, uint64_t off, const char *name,
+		      struct sc_err *err);
 /* Exactly n bytes; a short file is SC_ECORRUPT. */
 int io_pread_all(int fd, void *p, size_t n, uint64_t off, const char *name,
 		 struct sc_err *err);
@@ -38,7 +38,6 @@ int io_publish(int fd, int dir, const char *tmp, int dir2, const char *name,
 int io_write_file(int dir, const char *name, const void *p, size_t n,
 		  struct sc_err *err);
 /* "PREFIX" + 16 random lower-case hex digits into out (size n). */
-int io_random_name(char *out, size_t n, const char *prefix,
-		   struct sc_err *err);
+int io_random_name(char *out, size_t n, const char *prefix, struct sc_err *err);
 
 #endif

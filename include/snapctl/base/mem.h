@@ -6,8 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-void mem_freep(void *pp);    /* free(*(void **)pp) */
-void mem_closep(int *fd);    /* close, keeps errno; ignores fd < 0 */
+void mem_freep(void *pp); /* free(*(void **)pp) */
+void mem_closep(int *fd); /* close, keeps errno; ignores fd < 0 */
 
 #define auto_free  __attribute__((cleanup(mem_freep)))
 #define auto_close __attribute__((cleanup(mem_closep)))

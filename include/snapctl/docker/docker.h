@@ -16,11 +16,11 @@
 #ifndef SNAPCTL_DOCKER_DOCKER_H
 #define SNAPCTL_DOCKER_DOCKER_H
 
+#include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
-#include <jansson.h>
 
 #include <snapctl/base/cancel.h>
 #include <snapctl/base/err.h>
@@ -30,16 +30,16 @@
 struct docker;
 
 struct docker_info {
-	char *host;	   /* as used, "unix:///var/run/docker.sock" */
-	char *id;	   /* engine id from /info; "podman:NAME:ROOT" there,
-			    * whose own id changes; "" if /info is refused */
-	char *name;	   /* host name of the engine, "" likewise */
-	char *version;	   /* "20.10.24" */
-	char *api;	   /* negotiated, "1.41" */
-	char *os, *arch;   /* "linux", "amd64" (Go names) */
-	char *root_dir;	   /* data root, "" likewise */
+	char *host;	 /* as used, "unix:///var/run/docker.sock" */
+	char *id;	 /* engine id from /info; "podman:NAME:ROOT" there,
+			  * whose own id changes; "" if /info is refused */
+	char *name;	 /* host name of the engine, "" likewise */
+	char *version;	 /* "20.10.24" */
+	char *api;	 /* negotiated, "1.41" */
+	char *os, *arch; /* "linux", "amd64" (Go names) */
+	char *root_dir;	 /* data root, "" likewise */
 	bool podman;
-	bool local;	   /* reached through a unix socket */
+	bool local; /* reached through a unix socket */
 };
 
 /* host: NULL for DOCKER_HOST, then the default socket, then the rootless one
@@ -79,8 +79,12 @@ enum docker_state {
 	DOCKER_OTHER,
 };
 
-enum docker_health { DOCKER_NO_HEALTH, DOCKER_STARTING, DOCKER_HEALTHY,
-		     DOCKER_UNHEALTHY };
+enum docker_health {
+	DOCKER_NO_HEALTH,
+	DOCKER_STARTING,
+	DOCKER_HEALTHY,
+	DOCKER_UNHEALTHY
+};
 
 struct docker_label {
 	char *key, *value;
@@ -99,9 +103,9 @@ struct docker_mount {
 /* What /containers/ID/json says, as far as snapctl needs it. */
 struct docker_container {
 	char *id;
-	char *name;	  /* without the leading slash */
-	char *image_id;	  /* sha256:… */
-	char *image_ref;  /* Config.Image */
+	char *name;	 /* without the leading slash */
+	char *image_id;	 /* sha256:… */
+	char *image_ref; /* Config.Image */
 	enum docker_state state;
 	enum docker_health health;
 	int exit_code;
@@ -140,8 +144,7 @@ int docker_volume_users(struct docker *d, const char *volume, char ***ids,
 void docker_strv_free(char **v);
 /* 1 found, 0 absent, -1. */
 int docker_container_inspect(struct docker *d, const char *id,
-			     struct docker_container **out,
-			     struct sc_err *err);
+			     struct docker_container **out, struct sc_err *err);
 void docker_container_free(struct docker_container *c);
 /* config is the body of /containers/create (borrowed). A name that is taken
  * is SC_ELOCKED. *id malloc, owned. warnings are ignored. */

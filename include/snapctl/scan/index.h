@@ -63,18 +63,37 @@ enum index_kind { INDEX_FULL = 1, INDEX_DELTA = 2 };
 enum pack_kind { PACK_TAR = 1, PACK_CHUNKS = 2 };
 
 enum index_column {
-	COL_PATH = 1, COL_MODE, COL_UID, COL_GID, COL_SIZE, COL_MTIME,
-	COL_CTIME, COL_INODE, COL_RDEV, COL_NLINK, COL_FLAGS, COL_BITS,
-	COL_TARGET, COL_XATTR, COL_XSETS, COL_DATA, COL_EXTENT,
-	COL_CHASH = 32, COL_CLEN, COL_CPLACE, COL_SEGMENT, COL_PACK,
+	COL_PATH = 1,
+	COL_MODE,
+	COL_UID,
+	COL_GID,
+	COL_SIZE,
+	COL_MTIME,
+	COL_CTIME,
+	COL_INODE,
+	COL_RDEV,
+	COL_NLINK,
+	COL_FLAGS,
+	COL_BITS,
+	COL_TARGET,
+	COL_XATTR,
+	COL_XSETS,
+	COL_DATA,
+	COL_EXTENT,
+	COL_CHASH = 32,
+	COL_CLEN,
+	COL_CPLACE,
+	COL_SEGMENT,
+	COL_PACK,
 	COL_META = 48,
-	COL_REMOVED = 49, COL_REPLACED = 50, /* reserved for INDEX_DELTA */
+	COL_REMOVED = 49,
+	COL_REPLACED = 50, /* reserved for INDEX_DELTA */
 };
 
-#define CHUNK_LEN_MAX	(1u << 22) /* no reader accepts a longer chunk */
-#define SEGMENT_PLAIN_MAX (32u << 20)
+#define CHUNK_LEN_MAX	   (1u << 22) /* no reader accepts a longer chunk */
+#define SEGMENT_PLAIN_MAX  (32u << 20)
 #define SEGMENT_STORED_MAX (33u << 20)
-#define INDEX_ENTRIES_MAX (1u << 30)
+#define INDEX_ENTRIES_MAX  (1u << 30)
 
 struct chunk {
 	struct digest hash;
@@ -84,9 +103,9 @@ struct chunk {
 };
 
 struct segment {
-	uint32_t pack; /* in this index's table of packs */
+	uint32_t pack;		/* in this index's table of packs */
 	uint32_t stored, plain; /* lengths */
-	uint64_t offset; /* in the pack */
+	uint64_t offset;	/* in the pack */
 };
 
 struct pack_ref {
@@ -114,10 +133,10 @@ struct index_meta {
 	 * stamps not older than T0 - grain are racy. */
 	int64_t t0;
 	uint32_t t0_ns, grain_ns;
-	bool beside_writers; /* the pass ran while the stack did */
-	bool parent_ok;	     /* this index may serve as a parent */
+	bool beside_writers;	      /* the pass ran while the stack did */
+	bool parent_ok;		      /* this index may serve as a parent */
 	uint64_t fs_type, fs_id, dev; /* identity of the file system */
-	uint32_t chunk_avg; /* average chunk size in bytes, 65536 */
+	uint32_t chunk_avg;	      /* average chunk size in bytes, 65536 */
 	/* INDEX_DELTA: */
 	uint32_t links;	      /* deltas beneath this one, 0 for full */
 	struct digest parent; /* all zero for full */
@@ -188,8 +207,7 @@ uint64_t index_col_rows(const struct index_col *c);
 /* Each: 0, or -1 (damaged, or past the end). */
 int index_col_varint(struct index_col *c, uint64_t *v, struct sc_err *err);
 int index_col_svarint(struct index_col *c, int64_t *v, struct sc_err *err);
-int index_col_bytes(struct index_col *c, void *p, size_t n,
-		    struct sc_err *err);
+int index_col_bytes(struct index_col *c, void *p, size_t n, struct sc_err *err);
 /* 0 when the column ended exactly here. */
 int index_col_done(struct index_col *c, struct sc_err *err);
 

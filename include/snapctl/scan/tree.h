@@ -37,8 +37,8 @@ enum {
 #define ENTRY_STORED_BITS 31
 
 struct entry {
-	const char *name; /* NUL-terminated for openat; "" for the root */
-	uint64_t size;	  /* regular: bytes; device: its st_rdev; else 0 */
+	const char *name;     /* NUL-terminated for openat; "" for the root */
+	uint64_t size;	      /* regular: bytes; device: its st_rdev; else 0 */
 	int64_t mtime, ctime; /* seconds since the epoch, may be negative */
 	uint64_t ino;
 	uint32_t mtime_ns, ctime_ns;
@@ -80,8 +80,7 @@ uint32_t tree_order(const struct tree *t, uint32_t rank);
 
 /* Takes n consecutive slots (zeroed, name NULL), from any thread. A new tree
  * is empty: the first call takes the root's slot 0. */
-int tree_alloc(struct tree *t, uint32_t n, uint32_t *first,
-	       struct sc_err *err);
+int tree_alloc(struct tree *t, uint32_t n, uint32_t *first, struct sc_err *err);
 /* n slots from first on, the last of one tree_alloc, are not needed after
  * all. tree_seal closes the gap: until then slots are not final. */
 int tree_give_back(struct tree *t, uint32_t first, uint32_t n,
@@ -118,8 +117,8 @@ const char *tree_target(const struct tree *t, uint32_t id); /* NUL-ended */
 /* Sets of xattrs, equal ones kept once. blob: for each xattr in byte order of
  * names: varint name length, name, varint value length, value. Empty: id 0.
  * From any thread. */
-int tree_xattrs_add(struct tree *t, const void *blob, size_t len,
-		    uint32_t *id, struct sc_err *err);
+int tree_xattrs_add(struct tree *t, const void *blob, size_t len, uint32_t *id,
+		    struct sc_err *err);
 const void *tree_xattrs(const struct tree *t, uint32_t id, size_t *len);
 /* ids are 1 … count; not while others add */
 uint32_t tree_xattrs_count(const struct tree *t);

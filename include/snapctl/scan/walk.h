@@ -30,7 +30,8 @@ struct walk_options {
 	bool live;
 	/* Filled as it goes, for progress; may be NULL. */
 	atomic_uint_fast64_t *entries, *bytes;
-	const atomic_bool *stop; /* give up with SC_EINTR when set; may be NULL */
+	const atomic_bool
+		*stop; /* give up with SC_EINTR when set; may be NULL */
 };
 
 struct walk_result {

@@ -28,7 +28,8 @@ struct quiesce_options {
 	 * read-only (other read-only users are never held against it). */
 	const char *helper_id;
 	/* Told of each step, for progress: "stop", "stopped", "start",
-	 * "started", "healthy", "completed". May be NULL. Called from any thread. */
+	 * "started", "healthy", "completed". May be NULL. Called from any
+	 * thread. */
 	void (*step)(void *arg, const char *what, const char *container);
 	int (*before_stop)(void *arg, struct sc_err *err); /* may be NULL */
 	void (*after_start)(void *arg);			   /* may be NULL */
@@ -47,9 +48,10 @@ void quiesce_free(struct quiesce *q);
 /* Looks at the containers again, opens the event stream, then stops. On -1
  * some may be stopped: call quiesce_start. With --no-stop (stack->no_stop)
  * nothing is stopped, watched or held against anybody. One re-created since
- * stack_resolve is SC_EREFUSED, before any stop. Sets what quiesce_clean reports: a container with a writable
- * selected mount that ended by KILL (137, unless its StopSignal is KILL) or
- * by an oom event makes the stop not clean (a warning in notes). */
+ * stack_resolve is SC_EREFUSED, before any stop. Sets what quiesce_clean
+ * reports: a container with a writable selected mount that ended by KILL (137,
+ * unless its StopSignal is KILL) or by an oom event makes the stop not clean (a
+ * warning in notes). */
 int quiesce_stop(struct quiesce *q, struct sc_err *err);
 
 /* After the last read, before starting: did anything run that had one of the

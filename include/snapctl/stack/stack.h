@@ -62,10 +62,10 @@ struct stack_container {
 	char *service;		    /* "" outside a project */
 	unsigned number;
 	bool oneoff;
-	char *project;	    /* "" outside any project */
-	bool member; /* of this stack; others only share a volume */
-	bool stop;   /* is to be stopped */
-	bool keep;   /* label io.snapctl.stop=false: left running */
+	char *project; /* "" outside any project */
+	bool member;   /* of this stack; others only share a volume */
+	bool stop;     /* is to be stopped */
+	bool keep;     /* label io.snapctl.stop=false: left running */
 	/* It runs outside the stack and joins a namespace of one that stops. */
 	bool shares_namespace;
 	bool no_restart; /* one-off let through: stopped, not started again */
@@ -88,10 +88,10 @@ struct stack {
 };
 
 struct stack_options {
-	const char *project;		 /* -p or the argument, or NULL */
-	const char *const *volumes;	 /* --volume, NULL-terminated or NULL */
+	const char *project;	    /* -p or the argument, or NULL */
+	const char *const *volumes; /* --volume, NULL-terminated or NULL */
 	const char *const *exclude_volumes;
-	const char *const *binds;	 /* --bind */
+	const char *const *binds; /* --bind */
 	/* Volumes the stack's last snapshot had, for a stack that is down
 	 * (names; missing ones are listed as missing). */
 	const char *const *known_volumes;
@@ -154,8 +154,8 @@ int stack_holds_selected(const struct stack *s,
 
 struct compose_service {
 	char *name;
-	char **deps;			   /* services, NULL-terminated */
-	enum stack_condition *conditions;  /* one for each of deps */
+	char **deps;			  /* services, NULL-terminated */
+	enum stack_condition *conditions; /* one for each of deps */
 };
 
 /* Reads services and their depends_on (both spellings), links, volumes_from,

@@ -29,16 +29,15 @@
 #include <snapctl/restore/restore.h>
 #include <snapctl/scan/walk.h>
 
-#define OK(call)                                                              \
-	do {                                                                  \
-		if ((call) < 0)                                               \
-			fail_msg("%s: %s: %s", #call, e.msg,                  \
-				 strerror(errno));                            \
+#define OK(call)                                                               \
+	do {                                                                   \
+		if ((call) < 0)                                                \
+			fail_msg("%s: %s: %s", #call, e.msg, strerror(errno)); \
 	} while (0)
-#define SYS(call)                                                             \
-	do {                                                                  \
-		if ((call) < 0)                                               \
-			fail_msg("%s: %s", #call, strerror(errno));           \
+#define SYS(call)                                                   \
+	do {                                                        \
+		if ((call) < 0)                                     \
+			fail_msg("%s: %s", #call, strerror(errno)); \
 	} while (0)
 
 struct snap {
@@ -67,18 +66,21 @@ static inline int keep_segment(void *arg, const void *stored, size_t n,
 			       uint32_t plain, struct sc_err *err)
 {
 	struct snap *s = arg;
-	struct segment g = { .stored = (uint32_t)n, .plain = plain,
+	struct segment g = { .stored = (uint32_t)n,
+			     .plain = plain,
 			     .offset = s->at };
 	struct chunk_table *t = &s->built;
 
 	(void)err;
 	s->at += n;
 	assert_int_equal(mem_grow(&s->segments, &s->cap, s->nsegments + 1,
-				  sizeof(*s->segments)), 0);
+				  sizeof(*s->segments)),
+			 0);
 	s->segments[s->nsegments] = (struct buf){ 0 };
 	buf_put(&s->segments[s->nsegments++], stored, n);
 	assert_int_equal(mem_grow(&t->segments, &t->segments_cap,
-				  t->nsegments + 1, sizeof(g)), 0);
+				  t->nsegments + 1, sizeof(g)),
+			 0);
 	t->segments[t->nsegments++] = g;
 	return 0;
 }
@@ -114,7 +116,8 @@ static inline void reload(struct snap *s, struct tree *t, struct sc_err *err)
 static inline void snap_take(struct snap *s, const char *path)
 {
 	struct walk_options wo = { .threads = 2 };
-	struct take_options to = { .threads = 2, .level = 1,
+	struct take_options to = { .threads = 2,
+				   .level = 1,
 				   .chunk_avg = 65536 };
 	struct take_sink sink = { .segment = keep_segment, .arg = s };
 	struct walk_result w;
@@ -125,8 +128,8 @@ static inline void snap_take(struct snap *s, const char *path)
 	OK(walk_tree(fd, &wo, NULL, &w, &e));
 	OK(take_full(fd, w.tree, &to, &sink, NULL, &s->built, &t, &e));
 	s->built.packs = calloc(1, sizeof(*s->built.packs));
-	s->built.packs[0] = (struct pack_ref){ .length = s->at,
-					       .kind = PACK_TAR };
+	s->built.packs[0] =
+		(struct pack_ref){ .length = s->at, .kind = PACK_TAR };
 	s->built.npacks = s->built.packs_cap = 1;
 	reload(s, w.tree, &e);
 	tree_free(w.tree);
@@ -291,8 +294,7 @@ static inline void show_entry(struct shown *s, int dir, const char *name,
 	SYS(fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW));
 	text_escape(&s->out, path, strlen(path));
 	buf_printf(&s->out, " %o %u:%u %lld.%09ld %llu", st.st_mode, st.st_uid,
-		   st.st_gid, (long long)st.st_mtim.tv_sec,
-		   st.st_mtim.tv_nsec,
+		   st.st_gid, (long long)st.st_mtim.tv_sec, st.st_mtim.tv_nsec,
 		   S_ISREG(st.st_mode) ? (unsigned long long)st.st_size : 0);
 	show_group(s, &st, path);
 	if (S_ISCHR(st.st_mode) || S_ISBLK(st.st_mode))

@@ -71,8 +71,8 @@ static void set_time(const char *name, time_t s, long ns)
 
 static void set_flags(const char *name, int flags)
 {
-	const int all = FS_IMMUTABLE_FL | FS_APPEND_FL | FS_NODUMP_FL |
-			FS_NOATIME_FL;
+	const int all =
+		FS_IMMUTABLE_FL | FS_APPEND_FL | FS_NODUMP_FL | FS_NOATIME_FL;
 	int fd = open(in_vol(name), O_RDONLY), have;
 
 	SYS(fd);
@@ -86,8 +86,8 @@ static void wipe(void)
 {
 	char cmd[256];
 
-	snprintf(cmd, sizeof(cmd),
-		 "chattr -R -f -ia %s 2>/dev/null; rm -rf %s", vol, vol);
+	snprintf(cmd, sizeof(cmd), "chattr -R -f -ia %s 2>/dev/null; rm -rf %s",
+		 vol, vol);
 	(void)!system(cmd);
 }
 
@@ -111,10 +111,13 @@ static int end_vol(void **state)
 /* Bytes of an ACL: version 2, then tag, permissions, id. */
 static void set_acl(const char *name, const char *which, uint32_t uid)
 {
-	struct { uint16_t tag, perm; uint32_t id; } __attribute__((packed))
-	a[] = {
-		{ 1, 7, UINT32_MAX }, { 2, 6, uid }, { 4, 5, UINT32_MAX },
-		{ 16, 7, UINT32_MAX }, { 32, 1, UINT32_MAX },
+	struct {
+		uint16_t tag, perm;
+		uint32_t id;
+	} __attribute__((packed)) a[] = {
+		{ 1, 7, UINT32_MAX },  { 2, 6, uid },
+		{ 4, 5, UINT32_MAX },  { 16, 7, UINT32_MAX },
+		{ 32, 1, UINT32_MAX },
 	};
 	char blob[4 + sizeof(a)] = { 2 };
 
@@ -1027,14 +1030,30 @@ int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, fresh_vol, end_vol)
 	const struct CMUnitTest tests[] = {
-		T(test_unchanged), T(test_emptied), T(test_altered), T(test_large),
-		T(test_threads), T(test_links), T(test_readonly_dir),
-		T(test_extremes), T(test_deep), T(test_abort),
-		T(test_corrupt), T(test_source_fails), T(test_own_stage),
-		T(test_unfinished_commit), T(test_locked), T(test_sockets),
-		T(test_mounts), T(test_left_out), T(test_symlinked_parent),
-		T(test_swapped_parent), T(test_lone_link), T(test_recheck),
-		T(test_meddled_stage), T(test_no_room),
+		T(test_unchanged),
+		T(test_emptied),
+		T(test_altered),
+		T(test_large),
+		T(test_threads),
+		T(test_links),
+		T(test_readonly_dir),
+		T(test_extremes),
+		T(test_deep),
+		T(test_abort),
+		T(test_corrupt),
+		T(test_source_fails),
+		T(test_own_stage),
+		T(test_unfinished_commit),
+		T(test_locked),
+		T(test_sockets),
+		T(test_mounts),
+		T(test_left_out),
+		T(test_symlinked_parent),
+		T(test_swapped_parent),
+		T(test_lone_link),
+		T(test_recheck),
+		T(test_meddled_stage),
+		T(test_no_room),
 	};
 	int rc;
 

@@ -22,7 +22,7 @@ struct fake_container {
 	int healthy_after; /* inspects after its start until it is healthy */
 	int exit_code;	   /* when stopped */
 	int restart_count;
-	int starts;	   /* part of started_at */
+	int starts; /* part of started_at */
 	const char *policy, *network_mode, *volumes_from, *link;
 	const char *labels[16][2];
 	struct docker_mount mounts[8];
@@ -63,13 +63,13 @@ static void fake_done(struct docker *d)
 }
 
 static struct fake_container *fake_add(struct docker *d, const char *name,
-				       const char *project,
-				       const char *service)
+				       const char *project, const char *service)
 {
 	struct fake_container *c = &d->c[d->n++];
 	size_t l = 0;
 
-	*c = (struct fake_container){ .id = name, .name = name,
+	*c = (struct fake_container){ .id = name,
+				      .name = name,
 				      .state = DOCKER_RUNNING,
 				      .policy = "no" };
 	if (project) {
@@ -160,8 +160,8 @@ static void fake_log(struct docker *d, const char *what, const char *id)
 		d->on_call(d, what, id);
 	pthread_mutex_lock(&d->lock);
 	n = strlen(d->log);
-	snprintf(d->log + n, sizeof(d->log) - n, "%s%s %s", n ? "; " : "",
-		 what, id);
+	snprintf(d->log + n, sizeof(d->log) - n, "%s%s %s", n ? "; " : "", what,
+		 id);
 	pthread_mutex_unlock(&d->lock);
 }
 
@@ -308,9 +308,9 @@ static void fake_copy(struct docker_container *o, struct fake_container *c)
 	o->labels = calloc(16, sizeof(*o->labels));
 	o->mounts = calloc(8, sizeof(*o->mounts));
 	for (size_t l = 0; l < 16 && c->labels[l][0]; l++)
-		o->labels[o->nlabels++] = (struct docker_label){
-			fake_dup(c->labels[l][0]), fake_dup(c->labels[l][1])
-		};
+		o->labels[o->nlabels++] =
+			(struct docker_label){ fake_dup(c->labels[l][0]),
+					       fake_dup(c->labels[l][1]) };
 	for (size_t m = 0; m < 8 && c->mounts[m].type; m++) {
 		struct docker_mount *t = &o->mounts[o->nmounts++];
 
@@ -324,8 +324,7 @@ static void fake_copy(struct docker_container *o, struct fake_container *c)
 }
 
 int docker_container_inspect(struct docker *d, const char *id,
-			     struct docker_container **out,
-			     struct sc_err *err)
+			     struct docker_container **out, struct sc_err *err)
 {
 	struct fake_container *c;
 	struct docker_container *o;
@@ -385,8 +384,7 @@ static int fake_gone(const char *id, struct sc_err *err)
 	return sc_fail(err, SC_ENOTFOUND, 0, "no such container %s", id);
 }
 
-int docker_container_start(struct docker *d, const char *id,
-			   struct sc_err *err)
+int docker_container_start(struct docker *d, const char *id, struct sc_err *err)
 {
 	struct fake_container *c;
 	bool fails = false;
@@ -446,8 +444,7 @@ static int fake_pause(struct docker *d, const char *id, bool on,
 	return 0;
 }
 
-int docker_container_pause(struct docker *d, const char *id,
-			   struct sc_err *err)
+int docker_container_pause(struct docker *d, const char *id, struct sc_err *err)
 {
 	return fake_pause(d, id, true, err);
 }
@@ -504,9 +501,8 @@ int docker_volume_list(struct docker *d, const char *label,
 		for (size_t l = 0; label && l < d->v[i].nlabels; l++)
 			has |= strncmp(d->v[i].labels[l].key, label, key) ==
 				       0 &&
-			       (!label[key] ||
-				strcmp(d->v[i].labels[l].value,
-				       label + key + 1) == 0);
+			       (!label[key] || strcmp(d->v[i].labels[l].value,
+						      label + key + 1) == 0);
 		if (has)
 			(*out)[(*n)++] = fake_vcopy(&d->v[i]);
 	}

@@ -65,9 +65,9 @@ static const char *read_it(const char *text)
 			at += (size_t)snprintf(
 				out + at, sizeof(out) - at, "%s%s%s",
 				d ? "," : "", v[i].deps[d],
-				v[i].conditions[d] == DEP_HEALTHY   ? "+h" :
-				v[i].conditions[d] == DEP_COMPLETED ? "+c" :
-								      "");
+				v[i].conditions[d] == DEP_HEALTHY     ? "+h"
+				: v[i].conditions[d] == DEP_COMPLETED ? "+c"
+								      : "");
 	}
 	compose_free(v, n);
 	return out;
@@ -97,16 +97,17 @@ static void test_both_spellings(void **state)
 static void test_other_keys(void **state)
 {
 	(void)state;
-	assert_string_equal(read_it("services:\n"
-				    "  a:\n"
-				    "    links: ['b:alias', c]\n"
-				    "    volumes_from: ['d:ro', 'container:e']\n"
-				    "    network_mode: service:f\n"
-				    "    pid: 'service:g'\n"
-				    "    ipc: host\n"
-				    "    depends_on: {b: {condition: "
-				    "service_healthy}}\n"),
-			    "a<b+h,c,d,f,g");
+	assert_string_equal(
+		read_it("services:\n"
+			"  a:\n"
+			"    links: ['b:alias', c]\n"
+			"    volumes_from: ['d:ro', 'container:e']\n"
+			"    network_mode: service:f\n"
+			"    pid: 'service:g'\n"
+			"    ipc: host\n"
+			"    depends_on: {b: {condition: "
+			"service_healthy}}\n"),
+		"a<b+h,c,d,f,g");
 }
 
 static void test_merge_keys(void **state)
@@ -142,13 +143,14 @@ static void test_merged_conditions(void **state)
 static void test_extends(void **state)
 {
 	(void)state;
-	assert_string_equal(read_it("services:\n"
-				    "  base: {depends_on: [db]}\n"
-				    "  a: {extends: base}\n"
-				    "  b: {extends: {service: a}}\n"
-				    "  c: {extends: {service: a, file: x.yml}}\n"
-				    "  d: {extends: d}\n"),
-			    "base<db a<db b<db c< d<");
+	assert_string_equal(
+		read_it("services:\n"
+			"  base: {depends_on: [db]}\n"
+			"  a: {extends: base}\n"
+			"  b: {extends: {service: a}}\n"
+			"  c: {extends: {service: a, file: x.yml}}\n"
+			"  d: {extends: d}\n"),
+		"base<db a<db b<db c< d<");
 }
 
 static void test_version_1(void **state)

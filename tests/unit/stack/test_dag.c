@@ -48,8 +48,9 @@ static int run_job(void *arg, size_t job, struct sc_err *err)
 
 static int go(size_t n, bool keep_going, struct sc_err *err)
 {
-	struct dag d = { .n = n, .after = after, .run = run_job,
-			 .keep_going = keep_going };
+	struct dag d = {
+		.n = n, .after = after, .run = run_job, .keep_going = keep_going
+	};
 
 	r.n = n;
 	return dag_run(&d, err);
@@ -132,9 +133,8 @@ int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
 	const struct CMUnitTest tests[] = {
-		T(test_nothing),     T(test_no_waves),
-		T(test_failure_stops), T(test_keeps_going),
-		T(test_circle_ends),
+		T(test_nothing),     T(test_no_waves),	  T(test_failure_stops),
+		T(test_keeps_going), T(test_circle_ends),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -131,8 +131,7 @@ static void test_order_and_health(void **state)
 	assert_int_equal(quiesce_check(t.h, &t.err), 0);
 	t.db->healthy_after = 3;
 	start();
-	assert_string_equal(t.d.log,
-			    "stop web; stop db; start db; start web");
+	assert_string_equal(t.d.log, "stop web; stop db; start db; start web");
 	assert_int_equal(t.db->health, DOCKER_HEALTHY);
 	assert_int_equal(t.after, 1);
 	assert_true(quiesce_clean(t.h));
@@ -141,8 +140,7 @@ static void test_order_and_health(void **state)
 	assert_int_equal(t.notes.warnings, 0);
 	/* Again changes nothing. */
 	start();
-	assert_string_equal(t.d.log,
-			    "stop web; stop db; start db; start web");
+	assert_string_equal(t.d.log, "stop web; stop db; start db; start web");
 }
 
 static void test_never_healthy(void **state)
@@ -153,8 +151,7 @@ static void test_never_healthy(void **state)
 	t.db->retries = 2;
 	stop();
 	start();
-	assert_string_equal(t.d.log,
-			    "stop web; stop db; start db; start web");
+	assert_string_equal(t.d.log, "stop web; stop db; start db; start web");
 	assert_true(warned("db did not become healthy in time"));
 	assert_int_equal(t.notes.warnings, 1);
 }
@@ -233,8 +230,7 @@ static void test_paused(void **state)
 	t.db->state = DOCKER_PAUSED;
 	stop();
 	start();
-	assert_string_equal(t.d.log,
-			    "unpause db; stop db; start db; pause db");
+	assert_string_equal(t.d.log, "unpause db; stop db; start db; pause db");
 	assert_int_equal(t.db->state, DOCKER_PAUSED);
 }
 

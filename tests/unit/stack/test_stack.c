@@ -55,8 +55,8 @@ static int tear_down(void **state)
 static void shop(void)
 {
 	struct fake_container *db = fake_add(&t.d, "shop-db-1", "shop", "db");
-	struct fake_container *web = fake_add(&t.d, "shop-web-1", "shop",
-					      "web");
+	struct fake_container *web =
+		fake_add(&t.d, "shop-web-1", "shop", "web");
 
 	fake_label(db, "com.docker.compose.depends_on", "");
 	fake_label(web, "com.docker.compose.depends_on",
@@ -76,8 +76,7 @@ static void resolve(void)
 
 static void resolve_fails(enum sc_code code, const char *part)
 {
-	assert_int_equal(stack_resolve(&t.d, &t.o, &t.notes, &t.s, &t.err),
-			 -1);
+	assert_int_equal(stack_resolve(&t.d, &t.o, &t.notes, &t.s, &t.err), -1);
 	assert_null(t.s);
 	assert_int_equal(t.err.code, code);
 	if (!strstr(t.err.msg, part))
@@ -220,8 +219,8 @@ static void test_down(void **state)
 	(void)state;
 	fake_volume(&t.d, "shop_data", "shop", "data");
 	fake_volume(&t.d, "outside", NULL, NULL);
-	t.o.known_volumes = (const char *const[]){ "shop_data", "outside",
-						   "lost", NULL };
+	t.o.known_volumes =
+		(const char *const[]){ "shop_data", "outside", "lost", NULL };
 	resolve();
 	assert_true(t.s->down);
 	assert_int_equal(t.s->nvolumes, 3);
@@ -329,9 +328,9 @@ static void test_labels(void **state)
 	fake_mount(c, "volume", "shop_data", "/d", true);
 	fake_volume(&t.d, "shop_tmp", "shop", "tmp");
 	v = fake_volume(&t.d, "shop_scratch", "shop", "scratch");
-	v->labels[v->nlabels++] = (struct docker_label){
-		(char *)"io.snapctl.exclude", (char *)"true"
-	};
+	v->labels[v->nlabels++] =
+		(struct docker_label){ (char *)"io.snapctl.exclude",
+				       (char *)"true" };
 	c = fake_add(&t.d, "shop-keep-1", "shop", "keep");
 	fake_label(c, "io.snapctl.stop", "false");
 	fake_mount(c, "volume", "shop_data", "/d", true);
@@ -438,8 +437,7 @@ static void test_binds_by_name(void **state)
 	fake_mount(&t.d.c[0], "bind", "/proc/sys", "/p", true);
 	fake_mount(&t.d.c[0], "bind", link, "/l", true);
 	fake_label(&t.d.c[0], "com.docker.compose.project.working_dir", "/");
-	fake_label(&t.d.c[1], "com.docker.compose.project.working_dir",
-		   t.dir);
+	fake_label(&t.d.c[1], "com.docker.compose.project.working_dir", t.dir);
 	fake_label(&t.d.c[1], "io.snapctl.bind", "./b/");
 	t.o.binds = (const char *const[]){ a, NULL };
 	resolve();
@@ -448,8 +446,7 @@ static void test_binds_by_name(void **state)
 	assert_string_equal(vol("/proc/sys")->left_out, "it is the system's");
 	stack_free(t.s);
 	t.s = NULL;
-	fake_label(&t.d.c[0], "com.docker.compose.project.working_dir",
-		   t.dir);
+	fake_label(&t.d.c[0], "com.docker.compose.project.working_dir", t.dir);
 	resolve();
 	assert_string_equal(vol(link)->left_out,
 			    "it leads out of the project's directory");
@@ -469,8 +466,7 @@ static void test_remote_engine_is_not_looked_at(void **state)
 	shop();
 	t.d.info.local = false;
 	data = in_dir("data", S_IFDIR);
-	fake_label(&t.d.c[0], "com.docker.compose.project.working_dir",
-		   t.dir);
+	fake_label(&t.d.c[0], "com.docker.compose.project.working_dir", t.dir);
 	fake_mount(&t.d.c[0], "bind", data, "/d", true);
 	resolve();
 	assert_false(vol(data)->selected);
@@ -488,8 +484,7 @@ static void test_repository_inside(void **state)
 	(void)state;
 	shop();
 	fake_mount(&t.d.c[0], "bind", in_dir("data", S_IFDIR), "/d", true);
-	fake_label(&t.d.c[0], "com.docker.compose.project.working_dir",
-		   t.dir);
+	fake_label(&t.d.c[0], "com.docker.compose.project.working_dir", t.dir);
 	snprintf(repo, sizeof(repo), "%s/data/backup/repo", t.dir);
 	t.o.repo = repo;
 	resolve();
@@ -672,10 +667,10 @@ static void test_compose_file(void **state)
 	f = fopen(in_dir("a.yml", S_IFREG), "w");
 	assert_non_null(f);
 	fputs("services: {web: {depends_on: {db: {condition: "
-	      "service_healthy}}}}\n", f);
+	      "service_healthy}}}}\n",
+	      f);
 	fclose(f);
-	fake_label(&t.d.c[1], "com.docker.compose.project.working_dir",
-		   t.dir);
+	fake_label(&t.d.c[1], "com.docker.compose.project.working_dir", t.dir);
 	fake_label(&t.d.c[1], "com.docker.compose.project.config_files",
 		   "a.yml");
 	resolve();
