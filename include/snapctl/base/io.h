@@ -23,8 +23,9 @@ ssize_t io_pread_some(int fd, void *p, size_t n, uint64_t off, const char *name,
 /* Exactly n bytes; a short file is SC_ECORRUPT. */
 int io_pread_all(int fd, void *p, size_t n, uint64_t off, const char *name,
 		 struct sc_err *err);
-/* A whole file (at most max bytes) into out (cleared first).
- * Returns 1, 0 when there is no such file, or -1. */
+/* A whole file into out, which is replaced. Anything but a regular file of at
+ * most max bytes is SC_ECORRUPT. Returns 1, 0 when there is no such file
+ * (out is as it was), or -1. */
 int io_read_file(int dir, const char *name, size_t max, struct buf *out,
 		 struct sc_err *err);
 int io_fsync(int fd, const char *name, struct sc_err *err);

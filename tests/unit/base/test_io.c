@@ -147,8 +147,21 @@ static void read_file_tells_absent_and_too_big(void **state)
 	assert_int_equal(b.len, 5);
 	assert_int_equal(io_read_file(p->dir, "f", 4, &b, &err), -1);
 	assert_int_equal(err.code, SC_ECORRUPT);
+}
+
+/* Neither hangs nor reads: a fifo without a writer, a directory. */
+static void read_file_takes_only_files(void **state)
+{
+	struct place *p = *state;
+	auto_buf struct buf b = { 0 };
+	struct sc_err err = { 0 };
+
+	assert_int_equal(mkfifoat(p->dir, "fifo", 0600), 0);
+	assert_int_equal(io_read_file(p->dir, "fifo", 10, &b, &err), -1);
+	assert_int_equal(err.code, SC_ECORRUPT);
+	err = (struct sc_err){ 0 };
 	assert_int_equal(io_read_file(p->dir, ".", 10000000, &b, &err), -1);
-	assert_int_equal(err.sys, EISDIR);
+	assert_int_equal(err.code, SC_ECORRUPT);
 }
 
 static void positioned_reads_and_writes(void **state)
@@ -234,6 +247,7 @@ int main(void)
 		T(publish_moves_between_directories),
 		T(publish_names_what_failed),
 		T(read_file_tells_absent_and_too_big),
+		T(read_file_takes_only_files),
 		T(positioned_reads_and_writes),
 		T(whole_reads_over_a_pipe),
 		T(full_disk_is_said),
