@@ -15,6 +15,7 @@ snapctl_setup()
 }
 
 # Runs snapctl; $status, and what it wrote in $out and $err.
+# shellcheck disable=SC2034 # the tests read them
 snapctl()
 {
 	status=0

@@ -61,7 +61,7 @@ man_options()
 
 @test "the synopsis is that of --help" {
 	want=$(for c in '' $(commands); do
-		"$SNAPCTL" $c --help | sed -n '1s/^Usage: //p'
+		"$SNAPCTL" ${c:+"$c"} --help | sed -n '1s/^Usage: //p'
 	done)
 	equal "$want" "$(awk '
 		/^\.Sh / { on = $0 == ".Sh SYNOPSIS"; next }
