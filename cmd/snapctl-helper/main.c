@@ -211,7 +211,10 @@ static int run_command(struct helper *h, const struct command *c,
 	malloc_trim(0);
 	if (rc == 0)
 		return send_ok(h, err);
-	return c->says_fail ? 0 : frame_send_fail(&h->frames, &cause, err);
+	return c->says_fail
+		       ? 0
+		       : frame_send_fail(&h->frames, atomic_load(&h->current),
+					 &cause, err);
 }
 
 /* 1 go on, 0 the end, -1. */
@@ -258,7 +261,7 @@ static int converse(struct helper *h, struct sc_err *err)
 		rc = serve_one(h, err);
 	if (rc < 0 && !h->ended) {
 		/* The last thing to be heard from here, if at all. */
-		(void)frame_send_fail(&h->frames, err, &undo);
+		(void)frame_send_fail(&h->frames, FRAME_NO_VOLUME, err, &undo);
 	}
 	if (write_clear(h, &undo) == 0)
 		return rc;

@@ -30,12 +30,27 @@ static int walk(struct helper *h, struct volume *v, bool live,
 	return walk_tree(v->fd, &o, &h->notes, out, err);
 }
 
+/* A volume that is neither old nor new is not worth a snapshot. */
+static int refuse_unfinished(struct volume *v, struct sc_err *err)
+{
+	int rc = restore_unfinished(v->fd, err);
+
+	if (rc > 0)
+		return sc_fail(err, SC_EREFUSED, 0,
+			       "a restore of it did not end, it may be half "
+			       "old and half new; run snapctl restore again");
+	return rc;
+}
+
 int read_scan(struct helper *h, struct sc_err *err)
 {
 	for (unsigned i = 0; i < h->nvolumes; i++) {
 		struct walk_result r = { 0 };
 		uint64_t out[4];
 
+		watch_volume(h, i);
+		if (refuse_unfinished(&h->volumes[i], err) < 0)
+			return -1;
 		if (walk(h, &h->volumes[i], true, &r, err) < 0)
 			return -1;
 		tree_free(r.tree);
@@ -239,6 +254,7 @@ int read_take(struct helper *h, unsigned flags, struct sc_err *err)
 		rc = read_volume(h, &all[i], live, err);
 	}
 	for (unsigned i = 0; i < h->nvolumes && rc == 0; i++) {
+		watch_volume(h, i);
 		rc = send_index(&all[i], live, err);
 		taken_free(&all[i]);
 	}

@@ -74,7 +74,7 @@ int watch_start(struct watch *w, struct helper *h, bool listen,
 	w->wake = eventfd(0, EFD_CLOEXEC);
 	if (w->wake < 0)
 		return sc_fail(err, SC_EIO, errno, "eventfd");
-	watch_volume(h, 0);
+	watch_volume(h, FRAME_NO_VOLUME);
 	rc = pthread_create(&w->thread, NULL, run, w);
 	if (rc) {
 		(void)close(w->wake);

@@ -64,6 +64,7 @@ static int plan_volume(struct helper *h, unsigned i, struct sc_err *err)
 	struct restore_summary s = { 0 };
 	uint64_t out[8];
 
+	watch_volume(h, i);
 	if (load_index(v, i, err) < 0 ||
 	    restore_plan(v->fd, v->tree, &v->chunks, &o, &h->notes, &v->restore,
 			 &s, err) < 0)
@@ -220,7 +221,8 @@ int write_stage(struct helper *h, struct sc_err *err)
 		 * it. FAIL is the last frame of the command, so PROGRESS ends
 		 * before it. */
 		watch_stop(h->watch);
-		if (frame_send_fail(&h->frames, err, &lost) < 0)
+		if (frame_send_fail(&h->frames, atomic_load(&h->current), err,
+				    &lost) < 0)
 			h->ended = true;
 		drain(&c.s, c.left);
 	}
@@ -230,9 +232,11 @@ int write_stage(struct helper *h, struct sc_err *err)
 static int each(struct helper *h, int (*fn)(struct restore *, struct sc_err *),
 		struct sc_err *err)
 {
-	for (unsigned i = 0; i < h->nvolumes; i++)
+	for (unsigned i = 0; i < h->nvolumes; i++) {
+		watch_volume(h, i);
 		if (h->volumes[i].restore && fn(h->volumes[i].restore, err) < 0)
 			return -1;
+	}
 	return 0;
 }
 
@@ -244,7 +248,12 @@ int write_recheck(struct helper *h, struct sc_err *err)
 /* As long as nothing was replaced a failure is SC_EREFUSED and UNDO works. */
 int write_commit(struct helper *h, struct sc_err *err)
 {
+	if (each(h, restore_mark, err) < 0) {
+		err->code = SC_EREFUSED;
+		return -1;
+	}
 	for (unsigned i = 0; i < h->nvolumes; i++) {
+		watch_volume(h, i);
 		if (restore_commit(h->volumes[i].restore, err) < 0) {
 			h->committing |= err->code == SC_EPARTIAL;
 			err->code = h->committing ? SC_EPARTIAL : SC_EREFUSED;

@@ -172,7 +172,8 @@ static int replace(struct restoring *r, struct sc_err *err)
 		r->t.leave_down = true;
 		sc_wrap(err,
 			"stack %s is left stopped: the commit of %s did not "
-			"end; run \"snapctl restore %s %s\" again",
+			"end; run \"snapctl restore %s %s\" again, then "
+			"start the stack (docker compose up -d)",
 			r->t.stack->name, r->from->id, r->t.stack->name,
 			r->from->id);
 	}

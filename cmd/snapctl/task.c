@@ -278,9 +278,10 @@ int task_start(struct task *t, struct sc_err *err)
 {
 	int rc;
 
-	if (!t->quiesce || t->leave_down)
+	if (!t->quiesce || t->leave_down || t->up)
 		return 0;
 	rc = quiesce_start(t->quiesce, err);
+	t->up = rc == 0;
 	if (t->progress)
 		ui_progress_down(t->progress, false);
 	return rc;

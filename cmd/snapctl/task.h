@@ -46,6 +46,7 @@ struct task {
 	unsigned at;	 /* the volume that progress was last about */
 	double began;	 /* task_now at task_open */
 	bool leave_down; /* task_close must not start the stack */
+	bool up;	 /* it runs again */
 	const char **volume_args, **exclude_args, **bind_args;
 };
 

@@ -248,8 +248,8 @@ void frame_free(struct frame *f)
 	buf_free(&f->payload);
 }
 
-int frame_send_fail(struct frames *f, const struct sc_err *cause,
-		    struct sc_err *err)
+int frame_send_fail(struct frames *f, unsigned volume,
+		    const struct sc_err *cause, struct sc_err *err)
 {
 	auto_buf struct buf b = { 0 };
 
@@ -258,8 +258,7 @@ int frame_send_fail(struct frames *f, const struct sc_err *cause,
 	buf_str(&b, cause->msg);
 	if (b.failed)
 		return sc_oom(err, "frame");
-	return frame_send(f, FRAME_FAIL, FRAME_NO_VOLUME, NULL, 0, b.p, b.len,
-			  err);
+	return frame_send(f, FRAME_FAIL, volume, NULL, 0, b.p, b.len, err);
 }
 
 int frame_take_fail(struct frame *f, struct sc_err *err)

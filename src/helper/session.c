@@ -136,6 +136,22 @@ static int take_ok(struct session *s, struct sc_err *err)
 	return 0;
 }
 
+/* The helper knows volumes by number, people by name. */
+static int about_volume(const struct session *s, struct sc_err *err)
+{
+	const struct session_volume *v;
+	char name[300];
+
+	if (s->in.volume >= s->ntaken)
+		return -1;
+	v = &s->o.volumes[s->in.volume];
+	if (v->volume)
+		text_escaped(name, sizeof(name), v->volume, strlen(v->volume));
+	else
+		text_escaped(name, sizeof(name), v->bind, strlen(v->bind));
+	return sc_wrap(err, "volume %s", name);
+}
+
 int session_next(struct session *s, struct sc_err *err)
 {
 	for (;;) {
@@ -160,7 +176,7 @@ int session_next(struct session *s, struct sc_err *err)
 			 * the protocol and has left. */
 			if (err->code == SC_EPROTO)
 				s->broken = true;
-			return -1;
+			return about_volume(s, err);
 		default:
 			return 1;
 		}

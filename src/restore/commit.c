@@ -278,14 +278,21 @@ static int commit_all(struct commit *c, struct sc_err *err)
 	return sync_volume(r, err);
 }
 
+int restore_mark(struct restore *r, struct sc_err *err)
+{
+	if (sync_volume(r, err) < 0 ||
+	    rjournal_state(r, RJ_COMMITTING, err) < 0)
+		return -1;
+	r->marked = true;
+	return 0;
+}
+
 int restore_commit(struct restore *r, struct sc_err *err)
 {
 	struct commit c = { .r = r, .meta = { .r = r } };
 	int rc;
 
-	if (sync_volume(r, err) < 0)
-		return -1;
-	if (rjournal_state(r, RJ_COMMITTING, err) < 0)
+	if (!r->marked && restore_mark(r, err) < 0)
 		return -1;
 	r->committing = true;
 	rdirs_init(&c.live, r, false);

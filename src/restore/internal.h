@@ -68,6 +68,8 @@ struct identity {
 
 struct restore {
 	int rootfd, stagefd;
+	bool unfinished; /* an earlier commit did not end */
+	bool marked;	 /* the journal says committing */
 	struct tree *tree;
 	const struct chunk_table *chunks;
 	struct restore_options o;

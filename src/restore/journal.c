@@ -112,10 +112,26 @@ static int bare(int fd, struct sc_err *err)
 	return 0;
 }
 
+static int empty_stage(struct restore *r, struct sc_err *err);
+
+/* The stage of a restore that did not end becomes ours, its journal as it
+ * is. */
+static int begin_again(struct restore *r, struct sc_err *err)
+{
+	r->stagefd = rdirs_open(r, r->rootfd, STAGE_NAME);
+	if (r->stagefd < 0)
+		return sc_fail(err, SC_EIO, errno, "open %s", STAGE_NAME);
+	if (empty_stage(r, err) < 0)
+		return -1;
+	return root_mtime(r, &r->root_staged, err);
+}
+
 int rjournal_begin(struct restore *r, struct sc_err *err)
 {
 	if (root_mtime(r, &r->root_before, err) < 0)
 		return -1;
+	if (r->unfinished)
+		return begin_again(r, err);
 	if (mkdirat(r->rootfd, STAGE_NAME, 0700) < 0)
 		return sc_fail(err, SC_EIO, errno, "make %s", STAGE_NAME);
 	r->stagefd = rdirs_open(r, r->rootfd, STAGE_NAME);
@@ -169,39 +185,65 @@ static int take_over(struct restore *r, const struct buf *b, struct sc_err *err)
 	if (version != VERSION)
 		return sc_fail(err, SC_EREFUSED, 0,
 			       "%s was made by a newer snapctl", STAGE_NAME);
-	if (state == RJ_COMMITTING)
-		return sc_fail(err, SC_EREFUSED, 0,
-			       "the volume holds an unfinished commit of a "
-			       "restore (%s): it is neither old nor new",
-			       STAGE_NAME);
+	/* A mixture: whatever is restored now mends it. Until that is done the
+	 * journal goes on saying so. */
+	if (state == RJ_COMMITTING) {
+		r->unfinished = true;
+		notes_add(r->notes, NOTE_INFO,
+			  "an earlier restore of a volume did not end; this "
+			  "one takes its place");
+		return 0;
+	}
 	if (rjournal_remove(r, err) < 0)
 		return -1;
 	return set_root_mtime(r, &before, err);
 }
 
+/* 1: a stage of ours, its header in b, *fd open; 0: none at all; -1. */
+static int find_stage(int rootfd, int *fd, struct buf *b, struct sc_err *err)
+{
+	struct stat st;
+	int rc = 0;
+
+	*fd = openat(rootfd, STAGE_NAME,
+		     O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (*fd < 0)
+		return errno == ENOENT ? 0 : not_ours(err);
+	if (fstat(*fd, &st) < 0)
+		rc = sc_fail(err, SC_EIO, errno, "stat %s", STAGE_NAME);
+	else if (st.st_uid == 0 && (st.st_mode & 07777) == 0700)
+		rc = read_header(*fd, b, err);
+	if (rc > 0)
+		return 1;
+	mem_closep(fd);
+	*fd = -1;
+	return rc < 0 ? -1 : not_ours(err);
+}
+
+int restore_unfinished(int rootfd, struct sc_err *err)
+{
+	auto_buf struct buf b = { 0 };
+	struct sc_err foreign;
+	auto_close int fd = -1;
+	struct cur c;
+	int rc = find_stage(rootfd, &fd, &b, &foreign);
+
+	if (rc < 0 && foreign.code != SC_EREFUSED && err)
+		*err = foreign;
+	if (rc <= 0)
+		return rc < 0 && foreign.code != SC_EREFUSED ? -1 : 0;
+	c = cur_of(b.p + 8, b.len - 8);
+	(void)cur_u32(&c);
+	return cur_u32(&c) == RJ_COMMITTING;
+}
+
 int rjournal_look(struct restore *r, struct sc_err *err)
 {
 	auto_buf struct buf b = { 0 };
-	struct stat st;
-	int rc;
+	int rc = find_stage(r->rootfd, &r->stagefd, &b, err);
 
-	r->stagefd = rdirs_open(r, r->rootfd, STAGE_NAME);
-	if (r->stagefd < 0 && errno == ENOENT)
-		return 0;
-	if (r->stagefd < 0)
-		return not_ours(err);
-	if (fstat(r->stagefd, &st) < 0)
-		return sc_fail(err, SC_EIO, errno, "stat %s", STAGE_NAME);
-	rc = 0;
-	if (st.st_uid == 0 && (st.st_mode & 07777) == 0700)
-		rc = read_header(r->stagefd, &b, err);
-	if (rc < 0)
-		return -1;
-	if (rc == 0) {
-		mem_closep(&r->stagefd);
-		r->stagefd = -1;
-		return not_ours(err);
-	}
+	if (rc <= 0)
+		return rc;
 	rc = take_over(r, &b, err);
 	mem_closep(&r->stagefd);
 	r->stagefd = -1;
@@ -210,8 +252,8 @@ int rjournal_look(struct restore *r, struct sc_err *err)
 
 /* -- removing ------------------------------------------------------------ */
 
-/* The journal last: until then what is there can be told to be ours. */
-int rjournal_remove(struct restore *r, struct sc_err *err)
+/* All but the journal. */
+static int empty_stage(struct restore *r, struct sc_err *err)
 {
 	struct rremove x = { .r = r, .force = true };
 	struct live_names l = { 0 };
@@ -222,7 +264,13 @@ int rjournal_remove(struct restore *r, struct sc_err *err)
 			rc = rremove(&x, r->stagefd, rname(&l, i), STAGE_NAME,
 				     err);
 	rnames_free(&l);
-	if (rc < 0)
+	return rc;
+}
+
+/* The journal last: until then what is there can be told to be ours. */
+int rjournal_remove(struct restore *r, struct sc_err *err)
+{
+	if (empty_stage(r, err) < 0)
 		return -1;
 	if (unlinkat(r->stagefd, JOURNAL, 0) < 0 && errno != ENOENT)
 		return sc_fail(err, SC_EIO, errno, "remove %s/%s", STAGE_NAME,
@@ -247,6 +295,14 @@ int restore_abort(struct restore *r, struct sc_err *err)
 			       "the commit has begun and cannot be undone");
 	if (r->stagefd < 0)
 		return 0;
+	/* The mixture that was found stays one, and stays marked. */
+	if (r->unfinished) {
+		if (empty_stage(r, err) < 0)
+			return -1;
+		mem_closep(&r->stagefd);
+		r->stagefd = -1;
+		return 0;
+	}
 	if (root_mtime(r, &now, err) < 0)
 		return -1;
 	/* Who changed the root while we staged keeps that time. */

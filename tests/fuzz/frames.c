@@ -52,7 +52,7 @@ static void look(struct frames *f, struct frame *in)
 	    err.code > SC_EPARTIAL || !memchr(err.msg, 0, sizeof(err.msg)))
 		abort();
 	/* What was taken can be sent again. */
-	if (frame_send_fail(f, &err, &err) < 0 ||
+	if (frame_send_fail(f, FRAME_NO_VOLUME, &err, &err) < 0 ||
 	    frame_send(f, (enum frame_type)in->type, in->volume, NULL, 0,
 		       in->payload.p, in->payload.len, &err) < 0)
 		abort();

@@ -42,7 +42,8 @@
  *   OK       ends a command, as FAIL does: nothing follows until the next one;
  *            varint frames sent since the command began (this one not
  *            counted), varint payload bytes of them
- *   FAIL     varint sc_code, varint errno, bytes message
+ *   FAIL     of the volume it is about: varint sc_code, varint errno, bytes
+ *            message
  *   NOTE     varint note_kind, bytes text
  *   PROGRESS of the current volume: varint done bytes, varint done files
  *   SCANNED  struct frame_scanned, one varint each
@@ -178,8 +179,9 @@ int frame_send(struct frames *f, enum frame_type type, unsigned volume,
 int frame_recv(struct frames *f, struct frame *out, struct sc_err *err);
 void frame_free(struct frame *f);
 
-int frame_send_fail(struct frames *f, const struct sc_err *cause,
-		    struct sc_err *err);
+/* volume: the one it is about, or FRAME_NO_VOLUME. */
+int frame_send_fail(struct frames *f, unsigned volume,
+		    const struct sc_err *cause, struct sc_err *err);
 /* Turns a received FAIL into *err; returns -1. */
 int frame_take_fail(struct frame *f, struct sc_err *err);
 /* n varints of the payload into v, nothing after them; else SC_EPROTO. */

@@ -86,6 +86,15 @@ int restore_recheck(struct restore *r, struct sc_err *err);
 /* syncfs, then the point of no return. A failure from here on is
  * SC_EPARTIAL. Flags that cannot be set again are warnings. */
 int restore_commit(struct restore *r, struct sc_err *err);
+/* Of several volumes that are committed together, first each is marked: then
+ * a crash among the commits leaves no volume that looks as if nothing had been
+ * begun. syncfs, then the journal says committing. Until restore_commit it can
+ * be aborted. */
+int restore_mark(struct restore *r, struct sc_err *err);
+/* Does the volume hold a commit that did not end (or was only marked)? Then it
+ * may be neither old nor new: a snapshot of it is refused, a restore mends it.
+ * 1, 0 or -1. */
+int restore_unfinished(int rootfd, struct sc_err *err);
 /* Undoes a stage that was not committed. Safe at any time before commit. */
 int restore_abort(struct restore *r, struct sc_err *err);
 void restore_free(struct restore *r); /* NULL allowed; does not abort */

@@ -333,7 +333,7 @@ static void fail_travels_whole(void **state)
 	(void)state;
 	memset(cause.msg, 'x', sizeof(cause.msg) - 1);
 	ends_open(&s, 0);
-	OK(frame_send_fail(&s.f[0], &cause, &e));
+	OK(frame_send_fail(&s.f[0], FRAME_NO_VOLUME, &cause, &e));
 	assert_int_equal(frame_recv(&s.f[1], &s.in, &e), 1);
 	assert_int_equal(s.in.type, FRAME_FAIL);
 	assert_int_equal(frame_take_fail(&s.in, &e), -1);

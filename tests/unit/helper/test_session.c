@@ -629,7 +629,7 @@ static void fails_then_scans(struct peer *p)
 
 	peer_greet(p, 2);
 	peer_command(p, FRAME_SCAN);
-	MUST(frame_send_fail(&p->f, &cause, &p->err) == 0);
+	MUST(frame_send_fail(&p->f, FRAME_NO_VOLUME, &cause, &p->err) == 0);
 	peer_command(p, FRAME_SCAN);
 	peer_numbers(p, FRAME_SCANNED, 0, four, 4);
 	peer_numbers(p, FRAME_SCANNED, 1, four, 4);
@@ -659,7 +659,7 @@ static void dies_with_a_word(struct peer *p)
 				.msg = "open /v/0: no" };
 
 	peer_greet(p, 2);
-	MUST(frame_send_fail(&p->f, &cause, &p->err) == 0);
+	MUST(frame_send_fail(&p->f, FRAME_NO_VOLUME, &cause, &p->err) == 0);
 	p->d->exit_code = 1;
 }
 
@@ -1282,7 +1282,7 @@ static void fails_in_the_middle(struct peer *p)
 	need_many(p);
 	for (uint32_t i = 0; i < 100; i++)
 		expect_segment(p, 0, i);
-	MUST(frame_send_fail(&p->f, &cause, &p->err) == 0);
+	MUST(frame_send_fail(&p->f, FRAME_NO_VOLUME, &cause, &p->err) == 0);
 	do
 		MUST(frame_recv(&p->f, &p->in, &p->err) == 1);
 	while (p->in.type == FRAME_SEGMENT);
@@ -1320,7 +1320,7 @@ static void takes_an_abort(struct peer *p)
 	peer_expect(p, FRAME_ABORT);
 	MUST(p->in.payload.len == 13);
 	MUST(memcmp(p->in.payload.p, "\14pack is gone", 13) == 0);
-	MUST(frame_send_fail(&p->f, &cause, &p->err) == 0);
+	MUST(frame_send_fail(&p->f, FRAME_NO_VOLUME, &cause, &p->err) == 0);
 	undoes(p);
 }
 

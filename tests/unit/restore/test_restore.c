@@ -643,10 +643,12 @@ static void test_unfinished_commit(void **state)
 	char header[200];
 	struct digest d;
 	struct hash *h;
+	char *want, *have;
 	ssize_t n;
 
 	(void)state;
 	put_text("f", "x");
+	want = show(vol);
 	snap_take(&s, vol);
 	OK(try_plan(&s, fd, &r, &sum));
 	OK(try_stage(&s, r));
@@ -661,7 +663,29 @@ static void test_unfinished_commit(void **state)
 	memcpy(header + 64, &d, 32);
 	assert_int_equal(pwrite(jfd, header, 96, 0), 96);
 	close(jfd);
-	expect_refused(&s, "unfinished commit");
+	assert_int_equal(restore_unfinished(fd, &e), 1);
+
+	/* Given up half-way: the volume stays marked. */
+	put_text("f", "half");
+	OK(try_plan(&s, fd, &r, &sum));
+	OK(try_stage(&s, r));
+	OK(restore_abort(r, &e));
+	restore_free(r);
+	assert_int_equal(restore_unfinished(fd, &e), 1);
+
+	/* The next restore mends it. */
+	OK(try_plan(&s, fd, &r, &sum));
+	OK(try_stage(&s, r));
+	OK(restore_recheck(r, &e));
+	OK(restore_mark(r, &e));
+	assert_int_equal(restore_unfinished(fd, &e), 1);
+	OK(restore_commit(r, &e));
+	restore_free(r);
+	assert_int_equal(restore_unfinished(fd, &e), 0);
+	have = show(vol);
+	assert_same(want, have);
+	free(want);
+	free(have);
 	close(fd);
 	snap_free(&s);
 }
