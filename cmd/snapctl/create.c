@@ -95,6 +95,33 @@ static int scan(struct task *t, struct sc_err *err)
 	return 0;
 }
 
+static void *dismiss(void *arg)
+{
+	session_close(arg);
+	return NULL;
+}
+
+/* The helper goes meanwhile; not earlier: a tmpfs volume lives as long as the
+ * helper mounts it, and only now its containers run again. */
+static int publish(struct task *t, struct capture *c, struct sc_err *err)
+{
+	struct session *s = t->session;
+	pthread_t going;
+	bool apart;
+	int rc;
+
+	t->session = NULL;
+	/* What the snapshot says of the helper is known: the closing of it
+	 * has nothing to add but a warning. */
+	apart = pthread_create(&going, NULL, dismiss, s) == 0;
+	if (!apart)
+		session_close(s);
+	rc = capture_publish(c, err);
+	if (apart)
+		pthread_join(going, NULL);
+	return rc;
+}
+
 static int take_and_publish(struct task *t, struct capture **c,
 			    struct sc_err *err)
 {
@@ -115,12 +142,8 @@ static int take_and_publish(struct task *t, struct capture **c,
 	ui_progress_phase(t->progress, "read");
 	if (capture_take(t, &o, c, err) < 0)
 		return -1;
-	/* Only now: a tmpfs volume lives as long as the helper mounts it, and
-	 * its containers run again. */
-	session_close(t->session);
-	t->session = NULL;
 	ui_progress_phase(t->progress, "store");
-	return capture_publish(*c, err);
+	return publish(t, *c, err);
 }
 
 static int create(struct task *t, struct capture **c, struct sc_err *err)

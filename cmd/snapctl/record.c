@@ -270,12 +270,26 @@ int record_taken(struct snapshot_volume *v, const struct frame_taken *t,
 	return 0;
 }
 
+/* The helper may still be going, and say so. */
+static int copy_warnings(struct copier *c, struct notes *from,
+			 struct snapshot *s)
+{
+	size_t n = 0;
+
+	pthread_mutex_lock(&from->lock);
+	s->warnings = calloc(from->n + 1, sizeof(*s->warnings));
+	for (size_t i = 0; s->warnings && i < from->n; i++)
+		if (from->v[i].kind == NOTE_WARN)
+			s->warnings[n++] = copy(c, from->v[i].text);
+	pthread_mutex_unlock(&from->lock);
+	return s->warnings ? 0 : -1;
+}
+
 int record_finish(struct task *t, struct snapshot *s, bool live,
 		  struct sc_err *err)
 {
 	struct copier c = { 0 };
 	uint64_t unreadable = 0, changed = 0;
-	size_t n = 0;
 
 	for (size_t i = 0; i < s->nvolumes; i++) {
 		unreadable += s->volumes[i].unreadable;
@@ -291,11 +305,7 @@ int record_finish(struct task *t, struct snapshot *s, bool live,
 		free(s->containers[i].how);
 		s->containers[i].how = copy(&c, quiesce_how(t->quiesce, i));
 	}
-	s->warnings = calloc(t->notes.n + 1, sizeof(*s->warnings));
-	if (!s->warnings)
+	if (copy_warnings(&c, &t->notes, s) < 0)
 		return sc_oom(err, "snapshot");
-	for (size_t i = 0; i < t->notes.n; i++)
-		if (t->notes.v[i].kind == NOTE_WARN)
-			s->warnings[n++] = copy(&c, t->notes.v[i].text);
 	return c.failed ? sc_oom(err, "snapshot") : 0;
 }
