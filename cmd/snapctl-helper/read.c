@@ -254,7 +254,6 @@ int read_take(struct helper *h, unsigned flags, struct sc_err *err)
 		rc = read_volume(h, &all[i], live, err);
 	}
 	for (unsigned i = 0; i < h->nvolumes && rc == 0; i++) {
-		watch_volume(h, i);
 		rc = send_index(&all[i], live, err);
 		taken_free(&all[i]);
 	}

@@ -66,6 +66,7 @@ static int on_all_read(void *arg, struct sc_err *err)
 	if (rc)
 		return sc_fail(err, SC_EIO, rc, "start thread");
 	c->starting = true;
+	task_volumes_done(c->t);
 	if (c->t->progress)
 		ui_progress_phase(c->t->progress, "finish");
 	return 0;
@@ -177,7 +178,7 @@ int capture_take(struct task *t, const struct capture_options *o,
 		 struct capture **out, struct sc_err *err)
 {
 	struct capture *c = calloc(1, sizeof(*c));
-	int rc = 0;
+	int rc;
 
 	if (!c)
 		return sc_oom(err, "snapshot");
@@ -185,7 +186,7 @@ int capture_take(struct task *t, const struct capture_options *o,
 	c->o = *o;
 	c->in = calloc(t->nvolumes + 1, sizeof(*c->in));
 	if (!c->in) {
-		rc = sc_oom(err, "snapshot");
+		sc_oom(err, "snapshot");
 		goto fail;
 	}
 	rc = record_new(t, o->mode, o->note, o->tags, o->ntags, &c->snapshot,

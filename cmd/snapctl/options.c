@@ -5,7 +5,7 @@
 #include "commands.h"
 
 #define MIB ((uint64_t)1 << 20)
-#define DAY 86400
+#define DAY 86400ull
 
 #define TAKE	(CMD(CREATE) | CMD(RESTORE))
 #define RESULTS (CMD_ALL & ~CMD(COMPLETION))

@@ -28,14 +28,19 @@ static char *copy(struct copier *c, const char *s)
 	return p;
 }
 
+static size_t list_len(char *const *v)
+{
+	size_t n = 0;
+
+	while (v && v[n])
+		n++;
+	return n;
+}
+
 static char **copy_list(struct copier *c, char *const *v, size_t n)
 {
-	char **out;
+	char **out = calloc(n + 1, sizeof(*out));
 
-	if (v && !n)
-		while (v[n])
-			n++;
-	out = calloc(n + 1, sizeof(*out));
 	if (!out) {
 		c->failed = true;
 		return NULL;
@@ -83,7 +88,7 @@ static void fill_volume(struct copier *c, struct snapshot_volume *o,
 	o->noptions = o->options ? v->info.noptions : 0;
 	o->labels = copy_labels(c, v->info.labels, v->info.nlabels);
 	o->nlabels = o->labels ? v->info.nlabels : 0;
-	o->targets = copy_list(c, v->targets, 0);
+	o->targets = copy_list(c, v->targets, list_len(v->targets));
 	o->kind = SNAP_FULL;
 	o->trusted_seen = trusted;
 }
@@ -113,9 +118,9 @@ static int fill_digests(struct copier *c, struct docker *d,
 
 	if (rc < 0)
 		return -1;
-	o->digests = copy_list(c, rc ? i->digests : NULL, 0);
-	if (rc)
-		docker_image_free(i);
+	o->digests = rc ? copy_list(c, i->digests, list_len(i->digests))
+			: copy_list(c, NULL, 0);
+	docker_image_free(i);
 	return 0;
 }
 

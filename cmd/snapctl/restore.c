@@ -121,8 +121,10 @@ static int stage(struct restoring *r, struct sc_err *err)
 	};
 
 	ui_progress_phase(r->t.progress, "stage");
-	if (session_stage(r->t.session, source_segment, r->source, err) == 0)
+	if (session_stage(r->t.session, source_segment, r->source, err) == 0) {
+		task_volumes_done(&r->t);
 		return 0;
+	}
 	if (err->code == SC_ECORRUPT &&
 	    repo_verify(r->t.repo, ids, 1, &o, &result, &unread) == 0 &&
 	    found.code != SC_OK)

@@ -169,12 +169,23 @@ static void on_progress(void *arg, unsigned volume, uint64_t bytes,
 			uint64_t files)
 {
 	struct task *t = arg;
+	struct ui_count *c;
 
 	if (!t->progress)
 		return;
 	for (; t->at < volume; t->at++)
 		ui_count_done(ui_progress_volume(t->progress, t->at));
-	ui_count_set(ui_progress_volume(t->progress, volume), bytes, files);
+	c = ui_progress_volume(t->progress, volume);
+	/* What is read or staged stays so while the helper goes on with
+	 * something else and counts from zero. */
+	if (bytes >= atomic_load(&c->bytes) && files >= atomic_load(&c->files))
+		ui_count_set(c, bytes, files);
+}
+
+void task_volumes_done(struct task *t)
+{
+	for (size_t i = 0; t->progress && i < t->nvolumes; i++)
+		ui_count_done(ui_progress_volume(t->progress, i));
 }
 
 static enum session_transport transport_of(const struct args *args)

@@ -69,6 +69,8 @@ void task_mounts(struct task *t);
 /* Starts the helper with the volumes chosen. */
 int task_helper(struct task *t, struct sc_err *err);
 int task_progress(struct task *t, struct sc_err *err);
+/* All that was to be read or staged is. */
+void task_volumes_done(struct task *t);
 int task_stop(struct task *t, struct sc_err *err);
 /* Starts what ran. May be called again; 0 when nothing is stopped. */
 int task_start(struct task *t, struct sc_err *err);
