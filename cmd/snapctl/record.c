@@ -193,16 +193,22 @@ static bool is_identity(const char *map)
 	       b == 0 && n == 4294967295ul && !map[end];
 }
 
+const char *record_uid_map(const struct task *t)
+{
+	const char *map = session_uid_map(t->session);
+
+	return is_identity(map) ? "" : map;
+}
+
 static void fill_engine(struct copier *c, struct task *t, struct snapshot *s)
 {
 	const struct docker_info *e = docker_info(t->docker);
-	const char *map = session_uid_map(t->session);
 
 	s->engine_id = copy(c, e->id);
 	s->engine_version = copy(c, e->version);
 	s->engine_host = copy(c, e->host);
 	s->engine_name = copy(c, e->name);
-	s->uid_map = copy(c, is_identity(map) ? "" : map);
+	s->uid_map = copy(c, record_uid_map(t));
 }
 
 static int fill(struct copier *c, struct task *t, struct snapshot *s,

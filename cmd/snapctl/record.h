@@ -17,6 +17,9 @@
 int record_new(struct task *t, const char *mode, const char *note,
 	       const char *const *tags, size_t ntags, struct snapshot **out,
 	       struct sc_err *err);
+/* The helper's map of owners as a snapshot records it: "" for all ids onto
+ * themselves. Borrowed. */
+const char *record_uid_map(const struct task *t);
 /* One volume's counts, packs and index. */
 int record_taken(struct snapshot_volume *v, const struct frame_taken *t,
 		 const struct chunk_table *table, const struct digest *index,

@@ -13,6 +13,7 @@
 #include "capture.h"
 #include "cli.h"
 #include "commands.h"
+#include "record.h"
 #include "source.h"
 #include "target.h"
 #include "task.h"
@@ -182,6 +183,52 @@ static int replace(struct restoring *r, struct sc_err *err)
 	return -1;
 }
 
+/* Owners were recorded as the helper saw them then. */
+static int check_uid_map(struct restoring *r, struct sc_err *err)
+{
+	if (strcmp(record_uid_map(&r->t), r->from->uid_map) == 0)
+		return 0;
+	return sc_fail(err, SC_EREFUSED, 0,
+		       "this engine maps user ids another way than the one "
+		       "that %s was taken on: owners would come out wrong",
+		       r->from->id);
+}
+
+static const struct snapshot_container *recorded(
+	const struct snapshot *s, const struct stack_container *c)
+{
+	for (size_t i = 0; i < s->ncontainers; i++)
+		if (strcmp(s->containers[i].service, c->service) == 0 &&
+		    s->containers[i].number == c->number)
+			return &s->containers[i];
+	return NULL;
+}
+
+/* Old data under a newer version may not be what is wanted. */
+static void say_drift(struct restoring *r)
+{
+	const struct stack *s = r->t.stack;
+
+	for (size_t i = 0; i < s->ncontainers; i++) {
+		const struct stack_container *c = &s->containers[i];
+		const struct snapshot_container *was =
+			*c->service ? recorded(r->from, c) : NULL;
+
+		if (was && strcmp(was->image_id, c->c->image_id) != 0)
+			notes_add(&r->t.notes, NOTE_INFO,
+				  "service %s runs image %.19s (%s); the "
+				  "snapshot was taken with %.19s (%s)",
+				  c->service, c->c->image_id, c->c->image_ref,
+				  was->image_id, was->image);
+	}
+	if (*s->config_hash && *r->from->config_hash &&
+	    strcmp(s->config_hash, r->from->config_hash) != 0)
+		notes_add(&r->t.notes, NOTE_INFO,
+			  "the compose configuration has changed since the "
+			  "snapshot (\"snapctl show %s --json\" has the old)",
+			  r->from->id);
+}
+
 static int restore(struct restoring *r, struct sc_err *err)
 {
 	struct task *t = &r->t;
@@ -190,7 +237,8 @@ static int restore(struct restoring *r, struct sc_err *err)
 	if (task_lock(t, err) < 0 || target_create(&r->target, t, err) < 0 ||
 	    source_open(t->repo, r->target.volumes, r->target.n, &r->source,
 			err) < 0 ||
-	    task_helper(t, err) < 0 || task_progress(t, err) < 0)
+	    task_helper(t, err) < 0 || check_uid_map(r, err) < 0 ||
+	    task_progress(t, err) < 0)
 		return -1;
 	rc = plan(r, err);
 	if (rc == 0)
@@ -240,6 +288,7 @@ static int prepare(struct restoring *r, struct app *app, struct args *args,
 	    target_snapshot(t, &r->from, err) < 0 ||
 	    target_choose(&r->target, t, r->from, err) < 0)
 		return -1;
+	say_drift(r);
 	if (args_flag(args, OPT_DRY_RUN))
 		return task_dry(t, r->from->id, err);
 	return restore(r, err);
