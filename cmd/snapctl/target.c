@@ -108,6 +108,15 @@ int target_snapshot(struct task *t, struct snapshot **out, struct sc_err *err)
 	}
 	if (repo_find(t->repo, name, project, &ref, err) < 0)
 		return -1;
+	/* A mistyped stack must not be taken for the beginning of an id. */
+	if (!project && strcmp(name, "latest") != 0 &&
+	    strlen(name) <= strlen(ref.stack)) {
+		rc = sc_fail(err, SC_ENOTFOUND, 0,
+			     "no stack and no snapshot %s; near: %s", name,
+			     ref.stack);
+		snapshot_ref_clear(&ref);
+		return rc;
+	}
 	rc = strcmp(name, "latest") == 0 ? latest_wanted(t, &ref, out, err)
 					 : repo_load(t->repo, &ref, out, err);
 	snapshot_ref_clear(&ref);
