@@ -219,7 +219,11 @@ int container_create(struct docker *d, const struct session_options *o,
 	/* Once more after removing a left-over; a third would mean somebody
 	 * else is quicker, who then holds it. */
 	for (int i = 0; rc == 0 && i < 2; i++) {
+		/* Interrupted, the engine would make it all the same, and
+		 * nobody would know of it. */
+		docker_shield(d, true);
 		rc = docker_container_create(d, name, config, id, err);
+		docker_shield(d, false);
 		if (rc == 0 || err->code != SC_ELOCKED)
 			break;
 		rc = look_at_holder(d, name, o->stack, err);
