@@ -196,7 +196,7 @@ lint: ## clang-format, clang-tidy, shellcheck, clang's warnings
 	clang-format --dry-run --Werror $(C_SRC)
 	shellcheck -x $(SH_SRC)
 	$(MAKE) -j$(JOBS) CC=clang BUILD=$(BUILD)/clang all unit-bins
-	printf '%s\n' $(filter %.c,$(C_SRC)) | xargs -P $(JOBS) -n 4 \
+	printf '%s\n' $(filter %.c,$(C_SRC)) | xargs -P $(JOBS) -n 1 \
 		sh -c 'clang-tidy --quiet "$$@" -- -std=gnu11 $(subst ',,$(CPPFLAGS)) -Itests/unit' sh
 
 BASHDIR = $(DESTDIR)$(PREFIX)/share/bash-completion/completions

@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #include <snapctl/base/err.h>
 
+#undef sc_fail
+#undef sc_wrap
+#undef sc_oom
+
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
