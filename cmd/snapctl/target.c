@@ -199,6 +199,7 @@ static int choose(struct target *g, struct task *t, struct snapshot *from,
 	g->created = calloc(from->nvolumes + 1, sizeof(*g->created));
 	if (!g->volumes || !g->refs || !g->owned || !g->created)
 		return sc_oom(err, "volumes");
+	g->n = 0;
 	for (size_t i = 0; i < from->nvolumes; i++)
 		if (wanted(t, &from->volumes[i]) &&
 		    add_volume(g, &from->volumes[i], err) < 0)
@@ -227,6 +228,7 @@ static int match(struct target *g, struct task *t, struct sc_err *err)
 	if (!t->mounts || !t->volumes)
 		return sc_oom(err, "volumes");
 	g->all_new = true;
+	t->nvolumes = 0;
 	for (size_t i = 0; i < g->n; i++) {
 		struct stack_volume *s = live_of(t, g->volumes[i], g->refs[i]);
 

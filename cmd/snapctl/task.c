@@ -153,6 +153,7 @@ int task_choose_volumes(struct task *t, struct sc_err *err)
 	t->volumes = calloc(s->nvolumes + 1, sizeof(*t->volumes));
 	if (!t->mounts || !t->volumes)
 		return sc_oom(err, "volumes");
+	t->nvolumes = 0;
 	for (size_t i = 0; i < s->nvolumes; i++)
 		if (s->volumes[i].selected && !s->volumes[i].missing)
 			t->volumes[t->nvolumes++] = &s->volumes[i];

@@ -85,8 +85,7 @@ void digest_hex(const struct digest *d, char out[DIGEST_HEX + 1])
 
 void digest_str(const struct digest *d, char out[DIGEST_STR])
 {
-	memcpy(out, "sha256:", 7);
-	digest_hex(d, out + 7);
+	digest_hex(d, stpcpy(out, "sha256:"));
 }
 
 static int hex_value(char c)

@@ -175,7 +175,7 @@ const char *text_duration(char out[32], double seconds)
 	s = (unsigned long long)(seconds + 0.5);
 	if (s < 3600)
 		snprintf(out, 32, "%llu min %02llu s", s / 60, s % 60);
-	else if (s < 2 * 86400)
+	else if (s < 2 * 86400ull)
 		snprintf(out, 32, "%llu h %02llu min", s / 3600, s / 60 % 60);
 	else
 		snprintf(out, 32, "%llu d %02llu h", s / 86400, s / 3600 % 24);
@@ -206,7 +206,7 @@ const char *text_age(char out[32], time_t then, time_t now)
 	} else if (s < 3600) {
 		s /= 60;
 		unit = "min";
-	} else if (s < 2 * 86400) {
+	} else if (s < 2 * 86400ull) {
 		s /= 3600;
 		unit = "h";
 	} else {

@@ -232,7 +232,7 @@ static bool unix_time(const char *s, char out[40])
 				nano[i] = *p;
 	t = timegm(&tm);
 	if ((*p == '+' || *p == '-') && sscanf(p + 1, "%2d:%2d", &h, &m) == 2)
-		t -= (*p == '+' ? 60 : -60) * (h * 60 + m);
+		t -= (*p == '+' ? 60l : -60l) * (h * 60 + m);
 	else if (strcmp(p, "Z") != 0)
 		return false;
 	snprintf(out, 40, "%lld.%s", (long long)t, nano);

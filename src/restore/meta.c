@@ -74,7 +74,7 @@ static void warn(const struct rmeta *m, uint32_t slot, const char *what,
 
 static struct inode by_fd(int fd, uint32_t slot)
 {
-	return (struct inode){ .fd = fd, .dir = -1, .slot = slot };
+	return (struct inode){ .fd = fd, .dir = -1, .name = "", .slot = slot };
 }
 
 static struct inode by_name(int dir, const char *name, uint32_t slot)

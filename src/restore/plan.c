@@ -36,9 +36,8 @@ static void derive(struct restore *r)
 
 		if (above == ROP_META || rop_of(r, s) == ROP_SKIP)
 			continue;
-		if (above == ROP_SKIP)
-			op = ROP_SKIP;
-		else if (e->bits & (ENTRY_UNREADABLE | ENTRY_MOUNT))
+		if (above == ROP_SKIP ||
+		    (e->bits & (ENTRY_UNREADABLE | ENTRY_MOUNT)))
 			op = ROP_SKIP;
 		else if (above == ROP_MKDIR)
 			op = absent(r, s);

@@ -111,7 +111,7 @@ static size_t skew(const struct worker *w, const struct batch *b)
 
 static int make_room(struct worker *w, size_t n, struct sc_err *err)
 {
-	size_t need = (n + 2 * DIRECT_ALIGN) & ~(size_t)(DIRECT_ALIGN - 1);
+	size_t need = (n + 2ul * DIRECT_ALIGN) & ~(size_t)(DIRECT_ALIGN - 1);
 
 	if (w->mem_len >= need)
 		return 0;

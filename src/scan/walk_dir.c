@@ -29,7 +29,7 @@ const char *walk_dir_path(struct worker *k, char out[WALK_PATH], uint32_t slot,
 	if (name)
 		buf_put(&k->path, name, len);
 	if (k->path.failed || k->path.len == 0)
-		return strcpy(out, ".");
+		return memcpy(out, ".", 2);
 	return text_escaped(out, WALK_PATH, k->path.p, k->path.len);
 }
 

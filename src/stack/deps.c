@@ -147,7 +147,8 @@ static int apply_file(struct stack *s, const char *project,
 	for (size_t i = 0; i < s->ncontainers; i++) {
 		struct stack_container *c = &s->containers[i];
 
-		if (c->oneoff || by_label(c) || strcmp(c->project, project))
+		if (c->oneoff || by_label(c) ||
+		    strcmp(c->project, project) != 0)
 			continue;
 		for (size_t k = 0; k < n; k++) {
 			if (strcmp(v[k].name, c->service) != 0)
@@ -222,13 +223,14 @@ static int by_volumes(struct stack *s, const char *project)
 	for (size_t i = 0; i < s->ncontainers; i++) {
 		struct stack_container *c = &s->containers[i];
 
-		if (c->oneoff || by_label(c) || strcmp(c->project, project) ||
+		if (c->oneoff || by_label(c) ||
+		    strcmp(c->project, project) != 0 ||
 		    stack_holds_selected(s, c->c, true))
 			continue;
 		for (size_t j = 0; j < s->ncontainers; j++) {
 			struct stack_container *o = &s->containers[j];
 
-			if (o->oneoff || strcmp(o->project, project) ||
+			if (o->oneoff || strcmp(o->project, project) != 0 ||
 			    !stack_holds_selected(s, o->c, true))
 				continue;
 			memset(seen, 0, s->ncontainers);

@@ -104,7 +104,7 @@ int held_find_again(const struct quiesce *q, size_t i,
 			 stack_label_is(o, LABEL_SERVICE, c->service) &&
 			 strtoul(stack_label(o, LABEL_NUMBER), NULL, 10) ==
 				 c->number &&
-			 strcasecmp(stack_label(o, LABEL_ONEOFF), "true"))
+			 strcasecmp(stack_label(o, LABEL_ONEOFF), "true") != 0)
 			found = 1;
 		if (found)
 			*out = o;

@@ -98,7 +98,7 @@ const struct stack_volume *stack_volume_find(const struct stack *s,
 			if (strcmp(*t, name) == 0)
 				return &s->volumes[i];
 	for (size_t i = 0; i < s->nvolumes; i++) {
-		if (strcmp(info_label(&s->volumes[i], LABEL_VOLUME), name))
+		if (strcmp(info_label(&s->volumes[i], LABEL_VOLUME), name) != 0)
 			continue;
 		found = &s->volumes[i];
 		fits++;
@@ -390,6 +390,7 @@ static int name_volume(struct filling *f, const char *name, struct sc_err *err)
 	if (!v && *name == '/')
 		return binds_name(f, "--volume", name, err);
 	if (v && (!v->missing || f->s->for_restore)) {
+		/* NOLINTNEXTLINE(clang-analyzer-core.NullDereference) */
 		f->facts[v - f->s->volumes].named = true;
 		f->facts[v - f->s->volumes].bind_ok = true;
 		return 0;
@@ -508,8 +509,11 @@ int volumes_fill(struct docker *d, struct stack *s,
 			     .o = o,
 			     .notes = notes,
 			     .local = docker_info(d)->local };
-	int rc = gather(&f, err);
+	int rc;
 
+	/* There is a row of facts for each. */
+	s->nvolumes = 0;
+	rc = gather(&f, err);
 	for (size_t i = 0; rc == 0 && i < s->nvolumes; i++)
 		if (choose(&f, i) < 0)
 			rc = sc_oom(err, "volumes");
