@@ -10,7 +10,9 @@ for bin in "$@"; do
 	if [ "$rc" -ne 0 ] || [ "$ok" -eq 0 ]; then
 		printf '%s\n' "$out"
 		echo "FAILED: $bin (exit $rc)"
-		bad=$(printf '%s\n' "$out" | grep -c '^\[  FAILED  \].*[^:]$')
+		bad=$(printf '%s\n' "$out" | sed -n \
+			's/^\[  FAILED  \] \([0-9]*\) test(s), listed below:$/\1/p' |
+			awk '{ n += $1 } END { print n + 0 }')
 		failed=$((failed + (bad > 0 ? bad : 1)))
 	else
 		echo "ok $bin ($ok)"
