@@ -74,10 +74,16 @@ static int holds_for_stop(const struct stack *s,
 	return held;
 }
 
+/* Another run's helper is never stopped: it may be committing. */
+static bool is_helper(const struct stack_container *c)
+{
+	return *stack_label(c->c, LABEL_HELPER) != 0;
+}
+
 static bool by_itself(const struct stack *s, const struct stack_container *c,
 		      const struct stack_options *o)
 {
-	if (!stack_runs(c->c) || c->keep ||
+	if (!stack_runs(c->c) || c->keep || is_helper(c) ||
 	    holds_for_stop(s, c) < (s->for_restore ? 1 : 2))
 		return false;
 	if (c->member)
@@ -221,12 +227,44 @@ static int check_running(const struct stack *s, const struct stack_container *c,
 	return 0;
 }
 
+/* A helper of this stack's name is told from a left-over when ours is made. */
+static int check_helper(const struct stack *s, const struct stack_container *c,
+			struct sc_err *err)
+{
+	int least = s->for_restore ? 1 : 2;
+
+	if (stack_label_is(c->c, "io.snapctl.stack", s->name) ||
+	    stack_holds_selected(s, c->c, c->member) < least)
+		return 0;
+	return sc_fail(err, SC_ELOCKED, 0,
+		       "volume %s is held by snapctl %s of stack %s (pid %s on "
+		       "%s), container %s",
+		       SHOW(which_held(s, c, least)),
+		       SHOW(stack_label(c->c, "io.snapctl.command")),
+		       SHOW(stack_label(c->c, "io.snapctl.stack")),
+		       SHOW(stack_label(c->c, "io.snapctl.pid")),
+		       SHOW(stack_label(c->c, "io.snapctl.host")),
+		       SHOW(c->c->name));
+}
+
+static int check_helpers(const struct stack *s, struct sc_err *err)
+{
+	for (size_t i = 0; i < s->ncontainers; i++)
+		if (is_helper(&s->containers[i]) &&
+		    stack_runs(s->containers[i].c) &&
+		    check_helper(s, &s->containers[i], err) < 0)
+			return -1;
+	return 0;
+}
+
 int stack_check(const struct stack *s, const struct stack_options *o,
 		struct sc_err *err)
 {
 	auto_free size_t *order = NULL;
 	size_t n;
 
+	if (check_helpers(s, err) < 0)
+		return -1;
 	if (o->no_stop)
 		return 0;
 	for (size_t i = 0; i < s->ncontainers; i++) {
@@ -235,7 +273,8 @@ int stack_check(const struct stack *s, const struct stack_options *o,
 
 		if (c->stop)
 			rc = check_stopped(c, o, err);
-		else if (stack_runs(c->c) && !(c->keep && c->member))
+		else if (stack_runs(c->c) && !(c->keep && c->member) &&
+			 !is_helper(c))
 			rc = check_running(s, c, o, err);
 		if (rc < 0)
 			return -1;

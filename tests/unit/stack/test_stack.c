@@ -598,6 +598,38 @@ static void test_sharing(void **state)
 	check_is(SC_EREFUSED, "container foreign");
 }
 
+/* The helper of another run is neither shared with nor stopped. */
+static void test_helper_of_another_run(void **state)
+{
+	struct fake_container *c;
+
+	(void)state;
+	shop();
+	c = fake_add(&t.d, "snapctl-other", NULL, NULL);
+	fake_label(c, "io.snapctl.helper", "1");
+	fake_label(c, "io.snapctl.stack", "other");
+	fake_label(c, "io.snapctl.command", "restore");
+	fake_mount(c, "volume", "shop_data", "/v/0", true);
+	t.o.stop_sharing = true;
+	resolve();
+	assert_false(con("snapctl-other")->stop);
+	check_is(SC_ELOCKED, "held by snapctl restore of stack other");
+	stack_free(t.s);
+	t.s = NULL;
+	t.o.stop_sharing = false;
+	t.o.ignore_sharing = true;
+	t.o.no_stop = true;
+	resolve();
+	check_is(SC_ELOCKED, "container snapctl-other");
+	/* Of the same name: told when the helper's container is made. */
+	stack_free(t.s);
+	t.s = NULL;
+	t.o.ignore_sharing = t.o.no_stop = false;
+	fake_label(c, "io.snapctl.stack", "shop");
+	resolve();
+	check_is(SC_OK, "");
+}
+
 static void test_other_refusals(void **state)
 {
 	struct fake_container *c;
@@ -733,6 +765,7 @@ int main(void)
 		T(test_replicas),
 		T(test_cycle),
 		T(test_sharing),
+		T(test_helper_of_another_run),
 		T(test_other_refusals),
 		T(test_oneoff),
 		T(test_compose_file),
