@@ -12,17 +12,16 @@ struct row {
 static bool table(struct fake_req *rq, void *arg)
 {
 	const struct row *r = arg;
+	char body[sizeof(rq->path) + 64];
 
 	if (fake_usual(rq))
 		return true;
 	for (; r->method; r++)
 		if (fake_is(rq, r->method, r->path))
 			return fake_answer(rq, r->status, "", r->body);
-	return fake_printf(rq->fd,
-			   "HTTP/1.1 599 X\r\nContent-Length: %zu"
-			   "\r\n\r\n{\"message\":\"unexpected %s %s\"}",
-			   strlen(rq->method) + strlen(rq->path) + 27,
-			   rq->method, rq->path);
+	snprintf(body, sizeof(body), "{\"message\":\"unexpected %s %s\"}",
+		 rq->method, rq->path);
+	return fake_answer(rq, 599, "", body);
 }
 
 struct fixture {
