@@ -383,6 +383,10 @@ static void test_overflow_owner(void **state)
 	(void)state;
 	if (geteuid() != 0)
 		skip();
+#ifdef __SANITIZE_THREAD__
+	/* Its own thread would keep us out of a user namespace. */
+	return;
+#endif
 	make_file("ours", "");
 	make_file("theirs", "");
 	assert_int_equal(fchownat(root, "theirs", 4242, 0, 0), 0);
