@@ -39,7 +39,7 @@ static bool fits(const char *id, const char *stack, int64_t created)
 	auto_buf struct buf base = { 0 };
 	const char *rest;
 
-	manifest_id(&base, stack, created);
+	manifest_id_of_note(&base, stack, created);
 	if (!buf_cstr(&base) ||
 	    strncmp(id, (const char *)base.p, base.len) != 0)
 		return false;

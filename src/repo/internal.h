@@ -96,6 +96,8 @@ bool layout_target(const json_t *desc, struct digest *d, uint64_t *size);
 /* -- manifest.c */
 /* STACK-YYYYMMDDTHHMMSSZ. The stack's name is made fit for a tag. */
 void manifest_id(struct buf *out, const char *stack, int64_t created);
+/* The same from the annotation, where the name is escaped already. */
+void manifest_id_of_note(struct buf *out, const char *note, int64_t created);
 /* The manifest of s, whose config blob is known. */
 int manifest_encode(const struct snapshot *s, const struct digest *config,
 		    uint64_t config_size, json_t **out, struct sc_err *err);

@@ -13,17 +13,13 @@
 #define STACK_IN_ID 100 /* a registry's tag has at most 128 characters */
 #define LAYERS_MAX  (1u << 20)
 
-void manifest_id(struct buf *out, const char *stack, int64_t created)
+void manifest_id_of_note(struct buf *out, const char *note, int64_t created)
 {
-	auto_buf struct buf safe = { 0 };
 	char when[32];
 	size_t n = 0;
 
-	/* As annotations hold it, so that either gives the same id. */
-	text_escape(&safe, stack, strlen(stack));
-	out->failed |= safe.failed;
-	for (; n < safe.len && n < STACK_IN_ID; n++) {
-		char c = (char)safe.p[n];
+	for (; note[n] && n < STACK_IN_ID; n++) {
+		char c = note[n];
 		bool word = (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') ||
 			    (c >= 'A' && c <= 'Z') || c == '_';
 
@@ -34,6 +30,20 @@ void manifest_id(struct buf *out, const char *stack, int64_t created)
 	}
 	buf_printf(out, "%s-%s", n ? "" : "_",
 		   text_utc(when, (time_t)created, 1));
+}
+
+void manifest_id(struct buf *out, const char *stack, int64_t created)
+{
+	auto_buf struct buf safe = { 0 };
+	const char *note;
+
+	/* As annotations hold it, so that either gives the same id. */
+	text_escape(&safe, stack, strlen(stack));
+	note = buf_cstr(&safe);
+	if (note)
+		manifest_id_of_note(out, note, created);
+	else
+		out->failed = true;
 }
 
 bool manifest_time(const char *s, int64_t *out)

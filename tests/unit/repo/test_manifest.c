@@ -138,6 +138,27 @@ static void test_clash(void **state)
 	repo_close(r);
 }
 
+/* Whatever a stack is called, its snapshot is found again. */
+static void test_odd_stacks(void **state)
+{
+	static const char *const odd[] = { "e\nv/il", "a\\b",	  "../x",
+					   "-",	      "\xff\xfe", "\x1b[31m" };
+	struct place *p = *state;
+	struct repo *r = open_repo(p, REPO_WRITE);
+	struct snapshot_ref *v = NULL;
+	size_t n = 0;
+
+	for (unsigned i = 0; i < ARRAY_LEN(odd); i++)
+		snapshot_free(publish_one(r, odd[i], CREATED + i, i));
+	OK(repo_list(r, &v, &n, &failure));
+	assert_int_equal(n, ARRAY_LEN(odd));
+	for (size_t i = 0; i < n; i++)
+		if (v[i].damage)
+			fail_msg("%s: %s", v[i].id, v[i].damage);
+	snapshot_refs_free(v, n);
+	repo_close(r);
+}
+
 static void find_fails(struct repo *r, const char *name, const char *stack,
 		       enum sc_code code, const char *text)
 {
@@ -421,6 +442,7 @@ int main(int argc, char **argv)
 		TEST(test_publish_and_load),
 		TEST(test_documents),
 		TEST(test_clash),
+		TEST(test_odd_stacks),
 		TEST(test_find),
 		TEST(test_foreign),
 		TEST(test_copied),
