@@ -2,8 +2,11 @@
 /* PLAN, STAGE, RECHECK, COMMIT, UNDO: restore.h over the protocol. */
 #include "helper.h"
 
+#include <errno.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/eventfd.h>
 
 #include <snapctl/base/mem.h>
 #include <snapctl/base/text.h>
@@ -122,7 +125,25 @@ struct source {
 	struct helper *h;
 	unsigned volume;
 	bool aborted;
+	int wake; /* eventfd: do not wait for another segment */
 };
+
+/* Waits for the start of a frame, not within one: what follows a failure must
+ * still be read frame by frame. */
+static int wait_segment(struct source *s, struct sc_err *err)
+{
+	struct pollfd p[2] = {
+		{ .fd = s->h->infd, .events = POLLIN },
+		{ .fd = s->wake, .events = POLLIN },
+	};
+
+	while (poll(p, 2, -1) < 0)
+		if (errno != EINTR)
+			return sc_fail(err, SC_EIO, errno,
+				       "wait for a segment");
+	return p[1].revents ? sc_fail(err, SC_EINTR, 0, "staging has failed")
+			    : 0;
+}
 
 static int next_segment(void *arg, struct buf *out, struct sc_err *err)
 {
@@ -135,6 +156,8 @@ static int next_segment(void *arg, struct buf *out, struct sc_err *err)
 	 * one has failed: nothing more comes. */
 	if (s->aborted)
 		return sc_fail(err, SC_EINTR, 0, "snapctl asked to stop");
+	if (wait_segment(s, err) < 0)
+		return -1;
 	rc = frame_recv(&h->frames, &h->in, err);
 	if (rc <= 0)
 		h->ended = s->aborted = true;
@@ -185,6 +208,14 @@ static int next_counted(void *arg, struct buf *out, struct sc_err *err)
 	return rc;
 }
 
+static void stop_waiting(void *arg)
+{
+	struct counted *c = arg;
+
+	/* Cannot fail: the counter is far from its end. */
+	(void)eventfd_write(c->s.wake, 1);
+}
+
 /* Of every volume, then the empty one; *all of them. */
 static int send_all_needs(struct helper *h, uint64_t *all, struct sc_err *err)
 {
@@ -202,11 +233,16 @@ static int send_all_needs(struct helper *h, uint64_t *all, struct sc_err *err)
 
 int write_stage(struct helper *h, struct sc_err *err)
 {
-	struct counted c = { .s = { .h = h } };
-	struct restore_source src = { next_counted, &c };
+	auto_close int wake = eventfd(0, EFD_CLOEXEC);
+	struct counted c = { .s = { .h = h, .wake = wake } };
+	struct restore_source src = { next_counted, stop_waiting, &c };
 	struct sc_err lost;
 	int rc = 0;
 
+	if (wake < 0) {
+		h->ended = true;
+		return sc_fail(err, SC_EIO, errno, "eventfd");
+	}
 	if (send_all_needs(h, &c.left, err) < 0) {
 		h->ended = true; /* nobody is told: the stream is broken */
 		return -1;

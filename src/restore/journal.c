@@ -223,15 +223,12 @@ static int find_stage(int rootfd, int *fd, struct buf *b, struct sc_err *err)
 int restore_unfinished(int rootfd, struct sc_err *err)
 {
 	auto_buf struct buf b = { 0 };
-	struct sc_err foreign;
 	auto_close int fd = -1;
 	struct cur c;
-	int rc = find_stage(rootfd, &fd, &b, &foreign);
+	int rc = find_stage(rootfd, &fd, &b, err);
 
-	if (rc < 0 && foreign.code != SC_EREFUSED && err)
-		*err = foreign;
 	if (rc <= 0)
-		return rc < 0 && foreign.code != SC_EREFUSED ? -1 : 0;
+		return rc;
 	c = cur_of(b.p + 8, b.len - 8);
 	(void)cur_u32(&c);
 	return cur_u32(&c) == RJ_COMMITTING;

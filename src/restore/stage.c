@@ -423,6 +423,8 @@ static int run_group(struct stage *g, struct sc_err *err)
 		n += DIRECT_WAITERS;
 	if (group_new(&g->group, err) < 0)
 		return -1;
+	if (g->src->stop)
+		group_on_stop(g->group, g->src->stop, g->src->arg);
 	for (unsigned i = 0; rc == 0 && i < n; i++)
 		rc = group_start(g->group, work, g, &start);
 	if (group_join(g->group, err) < 0)

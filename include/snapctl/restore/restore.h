@@ -48,6 +48,9 @@ struct restore_options {
  * stored bytes. */
 struct restore_source {
 	int (*next)(void *arg, struct buf *out, struct sc_err *err);
+	/* Staging has failed elsewhere: a next that waits is to return, with
+	 * any failure. From any thread, at most once. May be NULL. */
+	void (*stop)(void *arg);
 	void *arg;
 };
 

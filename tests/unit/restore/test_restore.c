@@ -221,7 +221,7 @@ static int try_plan(struct snap *s, int fd, struct restore **r,
 
 static int try_stage(struct snap *s, struct restore *r)
 {
-	struct restore_source src = { give_segment, s };
+	struct restore_source src = { .next = give_segment, .arg = s };
 
 	s->next = 0;
 	s->needs = restore_needs(r, &s->nneeds);
@@ -569,7 +569,7 @@ static int stop_source(void *arg, struct buf *out, struct sc_err *err)
 
 static void test_source_fails(void **state)
 {
-	struct restore_source src = { stop_source, NULL };
+	struct restore_source src = { .next = stop_source };
 	struct restore_summary sum;
 	struct restore *r;
 	struct snap s;
@@ -829,7 +829,7 @@ static void test_mounts(void **state)
 static void test_left_out(void **state)
 {
 	struct restore_options o = { .threads = 2, .leave_out = "a/repo" };
-	struct restore_source src = { give_segment, NULL };
+	struct restore_source src = { .next = give_segment };
 	struct restore_summary sum;
 	struct restore *r;
 	struct snap s;
