@@ -129,3 +129,21 @@ load lib
 	snap_ok show "$(newest)"
 	says "$(newest)"
 }
+
+@test "a .snapctl-stage of the user's own: refused, not left out in silence" {
+	local vol
+	make_volume data >/dev/null
+	vol=$(volume_path "${PROJECT}_data")
+	echo one >"$vol/f"
+	snap_ok create "$PROJECT"
+	mkdir "$vol/.snapctl-stage"
+	echo mine >"$vol/.snapctl-stage/x"
+	echo two >"$vol/f"
+	for command in create restore; do
+		snap_rc 1 "$command" "$PROJECT"
+		says "snapctl-stage that is not snapctl's"
+	done
+	same kept mine "$(cat "$vol/.snapctl-stage/x")"
+	same file two "$(cat "$vol/f")"
+	same snapshots 1 "$(snapshot_ids | wc -l)"
+}
