@@ -31,8 +31,8 @@ struct capture {
 	/* The stack is started while the helper still compresses. */
 	pthread_t starter;
 	bool starting;
-	int start_rc;
-	struct sc_err start_err;
+	int check_rc;
+	struct sc_err check_err;
 };
 
 /* -- what the helper sends ------------------------------------------------ */
@@ -46,22 +46,22 @@ static int on_segment(void *arg, unsigned volume, const void *stored, size_t n,
 	return packs_append(in->packs, stored, n, plain, &in->table, err);
 }
 
-static void *start_stack(void *arg)
+static void *after_read(void *arg)
 {
 	struct capture *c = arg;
 
-	c->start_rc = 0;
+	c->check_rc = 0;
 	if (c->t->quiesce)
-		c->start_rc = quiesce_check(c->t->quiesce, &c->start_err);
-	if (c->start_rc == 0 && c->o.all_read)
-		c->start_rc = c->o.all_read(c->o.arg, &c->start_err);
+		c->check_rc = quiesce_check(c->t->quiesce, &c->check_err);
+	if (c->check_rc == 0 && c->o.all_read)
+		c->o.all_read(c->o.arg);
 	return NULL;
 }
 
 static int on_all_read(void *arg, struct sc_err *err)
 {
 	struct capture *c = arg;
-	int rc = pthread_create(&c->starter, NULL, start_stack, c);
+	int rc = pthread_create(&c->starter, NULL, after_read, c);
 
 	if (rc)
 		return sc_fail(err, SC_EIO, rc, "start thread");
@@ -165,9 +165,8 @@ static int take(struct capture *c, struct sc_err *err)
 	if (c->starting) {
 		pthread_join(c->starter, NULL);
 		/* A torn snapshot explains what else went wrong. */
-		if (c->start_rc < 0 &&
-		    (rc == 0 || c->start_err.code == SC_ETORN)) {
-			*err = c->start_err;
+		if (c->check_rc < 0) {
+			*err = c->check_err;
 			rc = -1;
 		}
 	}

@@ -22,8 +22,8 @@ struct capture_options {
 	uint64_t max_pack;
 	bool live; /* writers may be at work */
 	/* Called, from another thread, once everything was read and nothing
-	 * had run meanwhile; its failure is the capture's. May be NULL. */
-	int (*all_read)(void *arg, struct sc_err *err);
+	 * had run meanwhile. May be NULL. */
+	void (*all_read)(void *arg);
 	void *arg;
 };
 

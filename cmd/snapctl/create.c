@@ -74,9 +74,9 @@ static int print_result(struct task *t, const struct snapshot *s,
 
 /* -- the order of events -------------------------------------------------- */
 
-static int start_again(void *arg, struct sc_err *err)
+static void start_again(void *arg)
 {
-	return task_start(arg, err);
+	task_try_start(arg);
 }
 
 static int scan(struct task *t, struct sc_err *err)
@@ -110,6 +110,9 @@ static int publish(struct task *t, struct capture *c, struct sc_err *err)
 	bool apart;
 	int rc;
 
+	/* Still down: task_close starts it, then lets the helper go. */
+	if (!t->up)
+		return capture_publish(c, err);
 	t->session = NULL;
 	/* What the snapshot says of the helper is known: the closing of it
 	 * has nothing to add but a warning. */
@@ -188,9 +191,11 @@ int cmd_create(struct app *app, struct args *args)
 		rc = create(&t, &c, &err);
 	warned = t.notes.warnings > 0;
 	rc = task_close(&t, rc, &err);
-	if (rc < 0 && c && capture_snapshot(c)->id)
+	if (rc < 0 && c && capture_snapshot(c)->id) {
+		err.code = SC_EPARTIAL;
 		sc_wrap(&err, "snapshot %s is complete, but",
 			capture_snapshot(c)->id);
+	}
 	capture_free(c);
 	known_free(&known);
 	if (rc < 0)

@@ -316,6 +316,10 @@ int record_finish(struct task *t, struct snapshot *s, bool live,
 		free(s->containers[i].how);
 		s->containers[i].how = copy(&c, quiesce_how(t->quiesce, i));
 	}
+	if (!s->clean && !t->notes.warnings)
+		notes_add(&t->notes, NOTE_WARN,
+			  "containers could write while the volumes were "
+			  "read: the snapshot is not clean");
 	if (copy_warnings(&c, &t->notes, s) < 0)
 		return sc_oom(err, "snapshot");
 	return c.failed ? sc_oom(err, "snapshot") : 0;

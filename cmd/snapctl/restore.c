@@ -248,18 +248,18 @@ static int restore(struct restoring *r, struct sc_err *err)
 	if (rc < 0 && !t->leave_down) {
 		struct sc_err undo;
 
-		/* A helper that is gone undoes by itself what it can; what it
-		 * left is found by the next restore. */
-		if (session_undo(t->session, &undo) < 0 &&
-		    err->code != SC_EENGINE)
-			notes_add(&t->notes, NOTE_WARN, "undo: %s", undo.msg);
+		if (session_undo(t->session, &undo) < 0)
+			notes_add(&t->notes, NOTE_WARN,
+				  "what was staged (.snapctl-stage) may remain "
+				  "in a volume until the next restore: %s",
+				  undo.msg);
 	}
 	if (rc < 0)
 		return -1;
 	if (args_flag(t->args, OPT_NO_START))
 		t->leave_down = true;
-	else if (task_start(t, err) < 0)
-		return -1;
+	else
+		task_try_start(t);
 	/* Before the end is told: a helper that remains is a warning. */
 	session_close(t->session);
 	t->session = NULL;

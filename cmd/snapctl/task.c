@@ -286,17 +286,25 @@ int task_stop(struct task *t, struct sc_err *err)
 	return quiesce_stop(t->quiesce, err);
 }
 
-int task_start(struct task *t, struct sc_err *err)
+static int start(struct task *t, struct sc_err *err)
 {
 	int rc;
 
 	if (!t->quiesce || t->leave_down || t->up)
 		return 0;
 	rc = quiesce_start(t->quiesce, err);
+	t->tried = true;
 	t->up = rc == 0;
 	if (t->progress)
 		ui_progress_down(t->progress, false);
 	return rc;
+}
+
+void task_try_start(struct task *t)
+{
+	struct sc_err down;
+
+	(void)start(t, &down);
 }
 
 static void release(struct task *t)
@@ -324,13 +332,18 @@ static void release(struct task *t)
 
 int task_close(struct task *t, int rc, struct sc_err *err)
 {
-	struct sc_err start = { 0 };
+	struct sc_err down = { 0 };
+	bool again = t->tried && !t->up;
 
-	if (task_start(t, &start) < 0) {
+	if (start(t, &down) == 0) {
+		if (again && !t->leave_down)
+			ui_note(t->app->ui,
+				"the stack is up at the second try");
+	} else {
 		if (rc == 0)
-			*err = start;
+			*err = down;
 		else
-			sc_wrap(err, "%s; before that", start.msg);
+			sc_wrap(err, "%s; before that", down.msg);
 		/* The stack is not as it was: something was changed. */
 		err->code = SC_EPARTIAL;
 		rc = -1;

@@ -46,7 +46,7 @@ struct task {
 	unsigned at;	 /* the volume that progress was last about */
 	double began;	 /* task_now at task_open */
 	bool leave_down; /* task_close must not start the stack */
-	bool up;	 /* it runs again */
+	bool tried, up;	 /* starting it was tried; it runs again */
 	const char **volume_args, **exclude_args, **bind_args;
 };
 
@@ -72,8 +72,9 @@ int task_progress(struct task *t, struct sc_err *err);
 /* All that was to be read or staged is. */
 void task_volumes_done(struct task *t);
 int task_stop(struct task *t, struct sc_err *err);
-/* Starts what ran. May be called again; 0 when nothing is stopped. */
-int task_start(struct task *t, struct sc_err *err);
+/* Starts what ran, if it is not up yet. A failure is not lost: task_close
+ * tries once more and has the last word. */
+void task_try_start(struct task *t);
 /* Starts the stack if needed, removes the helper, releases everything. rc is
  * how it went so far, *err why if it is -1; a failure to start the stack is
  * put before that. Returns 0 or -1. */

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* The two transports (DESIGN section 3): a unix socket in a private directory
  * that is mounted into the helper, or the container's stdin and stdout. */
+#include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,6 +23,9 @@
  * engine that lost it. */
 #define CONNECT_MS 60000
 
+/* An older directory without a listener belongs to a run that was killed. */
+#define DESERTED_S 60
+
 /* -- the private directory ------------------------------------------------ */
 
 static int make_dir(const char *path, struct sc_err *err)
@@ -37,6 +42,44 @@ static int make_dir(const char *path, struct sc_err *err)
 	return 0;
 }
 
+/* Nobody listens there any more, and not because it is just being made. */
+static bool is_deserted(int base, const char *name)
+{
+	struct sockaddr_un sa = { .sun_family = AF_UNIX };
+	auto_close int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	struct stat st;
+
+	if (fd < 0 || fstatat(base, name, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
+	    !S_ISDIR(st.st_mode) || time(NULL) - st.st_mtime < DESERTED_S)
+		return false;
+	/* By the descriptor: a path could be too long for an address. */
+	if ((size_t)snprintf(sa.sun_path, sizeof(sa.sun_path),
+			     "/proc/self/fd/%d/%s/s", base,
+			     name) >= sizeof(sa.sun_path))
+		return false;
+	return connect(fd, (struct sockaddr *)&sa, sizeof(sa)) < 0 &&
+	       (errno == ECONNREFUSED || errno == ENOENT);
+}
+
+/* Directories of killed runs; what cannot be removed stays. */
+static void sweep(const char *path)
+{
+	DIR *d = opendir(path);
+	struct dirent *e;
+
+	while (d && (e = readdir(d))) {
+		char sock[300];
+
+		if (e->d_name[0] == '.' || !is_deserted(dirfd(d), e->d_name))
+			continue;
+		snprintf(sock, sizeof(sock), "%s/s", e->d_name);
+		(void)unlinkat(dirfd(d), sock, 0);
+		(void)unlinkat(dirfd(d), e->d_name, AT_REMOVEDIR);
+	}
+	if (d)
+		(void)closedir(d);
+}
+
 static int private_dir(char **out, struct sc_err *err)
 {
 	const char *run = geteuid() == 0 ? "/run" : getenv("XDG_RUNTIME_DIR");
@@ -49,8 +92,10 @@ static int private_dir(char **out, struct sc_err *err)
 	if ((size_t)snprintf(base, sizeof(base), "%s/snapctl", run) >=
 	    sizeof(base))
 		return sc_fail(err, SC_EREFUSED, 0, "%s is too long", run);
-	if (make_dir(base, err) < 0 ||
-	    io_random_name(name, sizeof(name), "", err) < 0)
+	if (make_dir(base, err) < 0)
+		return -1;
+	sweep(base);
+	if (io_random_name(name, sizeof(name), "", err) < 0)
 		return -1;
 	if (asprintf(out, "%s/%s", base, name) < 0) {
 		*out = NULL;
