@@ -253,7 +253,7 @@ static struct sample random_sample(uint64_t number, uint32_t max)
 		for (uint32_t i = 0; i < n; i++) {
 			int len = snprintf(name, sizeof(name), "%c%u%.*s",
 					   'a' + (int)i, rnd(1000), (int)rnd(9),
-					   "/longer/" + 1);
+					   "longer/");
 
 			for (char *p = name; *p; p++)
 				if (*p == '/')
