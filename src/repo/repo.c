@@ -253,6 +253,25 @@ static int make(struct repo *r, struct sc_err *err)
 	return rc;
 }
 
+/* Files are 0600 and owned by the caller: in somebody else's repository its
+ * owner could not read them. */
+static int check_owner(const struct repo *r, struct sc_err *err)
+{
+	char name[NAME_MAX_SHOWN];
+	struct stat st;
+
+	if (fstat(r->dir, &st) < 0)
+		return sc_fail(err, SC_EIO, errno, "stat %s",
+			       shown(name, r->path));
+	if (st.st_uid == geteuid())
+		return 0;
+	return sc_fail(err, SC_EREFUSED, 0,
+		       "repository %s belongs to user %u: run snapctl as that "
+		       "user, or give it to user %u (chown -R)",
+		       shown(name, r->path), (unsigned)st.st_uid,
+		       (unsigned)geteuid());
+}
+
 static int open_write(struct repo *r, const char *path, struct sc_err *err)
 {
 	char name[NAME_MAX_SHOWN];
@@ -263,7 +282,7 @@ static int open_write(struct repo *r, const char *path, struct sc_err *err)
 	if (mkdir(path, 0700) < 0 && errno != EEXIST)
 		return sc_fail(err, SC_EIO, errno, "create repository %s",
 			       shown(name, path));
-	if (open_dirs(r, path, err) < 0)
+	if (open_dirs(r, path, err) < 0 || check_owner(r, err) < 0)
 		return -1;
 	if (!exists(r, "oci-layout") && check_unused(r, err) < 0)
 		return -1;

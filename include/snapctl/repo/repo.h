@@ -61,7 +61,7 @@ enum { REPO_READ = 0, REPO_WRITE = 1 };
  * partial blobs of dead runs. REPO_READ of a place that is no repository:
  * SC_ENOTFOUND; of one with no oci-layout or another layout version:
  * SC_ECORRUPT. An existing non-empty directory that is no repository is never
- * turned into one: SC_EREFUSED. */
+ * turned into one, and another user's is not written to: SC_EREFUSED. */
 int repo_open(const char *path, int mode, struct repo **out,
 	      struct sc_err *err);
 void repo_close(struct repo *r); /* removes what this run left in partial */

@@ -70,6 +70,11 @@ static void test_refusals(void **state)
 	snprintf(path, sizeof(path), "%s/precious", p->repo);
 	assert_int_equal(unlink(path), 0);
 	repo_close(open_repo(p, REPO_WRITE));
+	/* somebody else's: read, but nothing is put there */
+	assert_int_equal(chown(p->repo, 1234, 1234), 0);
+	open_fails(p, REPO_WRITE, SC_EREFUSED);
+	repo_close(open_repo(p, REPO_READ));
+	assert_int_equal(chown(p->repo, geteuid(), getegid()), 0);
 	write_text(p, "oci-layout", "{\"imageLayoutVersion\":\"2.0.0\"}", 30);
 	open_fails(p, REPO_READ, SC_ECORRUPT);
 	open_fails(p, REPO_WRITE, SC_ECORRUPT);
